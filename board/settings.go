@@ -163,3 +163,6 @@ func (s *Settings) CheckPlacement(p Point, c Colour) Code {
 	}
 	return CodeOK
 }
+
+// ErrConflict says that settings were changed by somebody else since the version that a change was based on.
+var ErrConflict = errors.New("settings were changed since: read them again")
