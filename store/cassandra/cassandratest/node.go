@@ -19,9 +19,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 )
@@ -65,9 +65,9 @@ type Node struct {
 
 // process is one run of the JVM.
 type process struct {
-	os   *os.Process
-	done chan struct{} // closed when the process is gone and reaped
-	err  error         // how it ended; read after done
+	handle *os.Process
+	done   chan struct{} // closed when the process is gone and reaped
+	err    error         // how it ended; read after done
 }
 
 // Start brings a node up and returns when it answers a query, within 120 s of its start. The first Start on a
@@ -111,7 +111,7 @@ func (n *Node) PID() int {
 	if !n.running() {
 		return 0
 	}
-	return n.proc.os.Pid
+	return n.proc.handle.Pid
 }
 
 // Exited is closed when the present run of the node has ended, for whatever reason.
@@ -134,7 +134,7 @@ func (n *Node) Kill() error {
 	if err := n.proc.kill(); err != nil {
 		return fmt.Errorf("cassandratest: kill: %w", err)
 	}
-	n.opts.Log.Info("cassandra killed", "pid", n.proc.os.Pid)
+	n.opts.Log.Info("cassandra killed", "pid", n.proc.handle.Pid)
 	return nil
 }
 
@@ -144,7 +144,7 @@ func (n *Node) Pause() error {
 	if !n.running() {
 		return errors.New("cassandratest: pause: the node is down")
 	}
-	if err := pauseProcess(n.proc.os); err != nil {
+	if err := pauseProcess(n.proc.handle); err != nil {
 		return fmt.Errorf("cassandratest: pause: %w", err)
 	}
 	return nil
@@ -155,7 +155,7 @@ func (n *Node) Resume() error {
 	if !n.running() {
 		return errors.New("cassandratest: resume: the node is down")
 	}
-	if err := resumeProcess(n.proc.os); err != nil {
+	if err := resumeProcess(n.proc.handle); err != nil {
 		return fmt.Errorf("cassandratest: resume: %w", err)
 	}
 	return nil
@@ -170,13 +170,13 @@ func (n *Node) Stop() error {
 		return nil
 	}
 	p := n.proc
-	if err := p.os.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
+	if err := p.handle.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return errors.Join(fmt.Errorf("cassandratest: stop: %w", err), p.kill())
 	}
-	_ = resumeProcess(p.os) // a paused process does not see SIGTERM; for one that runs this changes nothing
+	_ = resumeProcess(p.handle) // a paused process does not see SIGTERM; for one that runs this changes nothing
 	select {
 	case <-p.done:
-		n.opts.Log.Info("cassandra stopped", "pid", p.os.Pid)
+		n.opts.Log.Info("cassandra stopped", "pid", p.handle.Pid)
 		return nil
 	case <-time.After(stopWaitMax):
 		return errors.Join(fmt.Errorf("cassandratest: stop: still there %v after SIGTERM%s", stopWaitMax, n.logTail()), p.kill())
@@ -249,11 +249,11 @@ func (n *Node) start(ctx context.Context) (err error) {
 	if n.proc, err = run(n.java, args, n.logPath()); err != nil {
 		return err
 	}
-	n.opts.Log.Info("cassandra starts", "pid", n.proc.os.Pid, "address", n.Addr(), "log", n.logPath())
+	n.opts.Log.Info("cassandra starts", "pid", n.proc.handle.Pid, "address", n.Addr(), "log", n.logPath())
 	if err := n.waitReady(ctx); err != nil {
 		return errors.Join(fmt.Errorf("%w%s", err, n.logTail()), n.proc.kill())
 	}
-	n.opts.Log.Info("cassandra is ready", "pid", n.proc.os.Pid, "address", n.Addr(), "took", time.Since(began).Round(time.Millisecond))
+	n.opts.Log.Info("cassandra is ready", "pid", n.proc.handle.Pid, "address", n.Addr(), "took", time.Since(began).Round(time.Millisecond))
 	return nil
 }
 
@@ -308,20 +308,22 @@ func run(java string, args []string, logPath string) (*process, error) {
 	cmd.SysProcAttr = childAttr()
 	p := &process{done: make(chan struct{})}
 	started := make(chan error)
-	go onOneThread(func() {
+	go func() {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
 		defer logFile.Close()
 		if err := cmd.Start(); err != nil {
 			started <- err
 			return
 		}
-		p.os = cmd.Process
+		p.handle = cmd.Process
 		started <- nil
 		p.err = cmd.Wait()
 		if p.err == nil {
 			p.err = errors.New("exit status 0")
 		}
 		close(p.done)
-	})
+	}()
 	if err := <-started; err != nil {
 		return nil, err
 	}
@@ -330,19 +332,13 @@ func run(java string, args []string, logPath string) (*process, error) {
 
 // kill ends the process and waits until it is gone.
 func (p *process) kill() error {
-	if err := p.os.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
+	if err := p.handle.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return err
 	}
 	select {
 	case <-p.done:
 		return nil
 	case <-time.After(killWaitMax):
-		return fmt.Errorf("process %d is still there %v after SIGKILL", p.os.Pid, killWaitMax)
+		return fmt.Errorf("process %d is still there %v after SIGKILL", p.handle.Pid, killWaitMax)
 	}
-}
-
-// onOneThread runs f with the operating system's thread to itself.
-func onOneThread(f func()) {
-	var once sync.Once
-	once.Do(f)
 }
