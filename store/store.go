@@ -75,8 +75,9 @@ type Row struct {
 
 // Limits of a commit.
 const (
-	CommitRowBytesMax  = 32 << 10 // all rows of a commit together
+	CommitRowBytesMax  = 32 << 10 // the values of all rows of a commit together
 	CommitRowsMax      = 256
+	RowKeyBytesMax     = 128
 	HeadStateBytesMax  = 512 * 112
 	BucketCommits      = 4096 // commits of a journal in one storage partition
 	OwnerAddressMax    = 128
@@ -113,6 +114,10 @@ var (
 	ErrLocked = errors.New("data is in use by another process")
 	// ErrExists says that the board was created already.
 	ErrExists = errors.New("board exists")
+	// ErrInvalid says that a call breaks the rules of Commit or Snapshot: a fault in the caller. Nothing was sent.
+	ErrInvalid = errors.New("invalid call")
+	// ErrClosed says that the store was closed before the call. Nothing was sent.
+	ErrClosed = errors.New("store is closed")
 )
 
 // Meta describes the board for its whole life.
@@ -144,8 +149,10 @@ type Store interface {
 	// Create writes the description of a board that does not exist yet, conditionally: ErrExists when another one won.
 	Create(ctx context.Context, m Meta) error
 
-	// Commit makes one conditional write. A nil error gives a known result. Any error means that the outcome is unknown
-	// (it wraps ErrUnknown): send the same commit again. The store keeps no reference to c after it returns.
+	// Commit makes one conditional write. A nil error gives a known result. An error that wraps ErrUnknown means that the
+	// commit may have been applied, or may yet be: send the same commit again. With any other error this call has sent
+	// nothing and never will: ErrInvalid (a fault in the caller), ErrClosed, or ctx was done before the start. Earlier
+	// sends of the same commit are a matter of their own. The store keeps no reference to c after it returns.
 	Commit(ctx context.Context, c *Commit) (Result, error)
 	// Head returns the newest head of a partition, linearizable with commits; the zero Head when there is none.
 	Head(ctx context.Context, p Partition) (Head, error)
