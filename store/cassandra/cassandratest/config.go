@@ -13,6 +13,7 @@ import (
 	"regexp"
 	"runtime"
 	"strconv"
+	"strings"
 	"text/template"
 	"time"
 )
@@ -132,11 +133,11 @@ var javaVersionLine = regexp.MustCompile(`version "(\d+)`)
 func findJava(ctx context.Context, candidates []string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, javaAskMax)
 	defer cancel()
-	seen := ""
+	var seen []string
 	for _, java := range candidates {
 		out, err := exec.CommandContext(ctx, java, "-version").CombinedOutput()
 		if err != nil {
-			seen += fmt.Sprintf("; %s: %v", java, err)
+			seen = append(seen, fmt.Sprintf("; %s: %v", java, err))
 			continue
 		}
 		m := javaVersionLine.FindSubmatch(out)
@@ -144,10 +145,10 @@ func findJava(ctx context.Context, candidates []string) (string, error) {
 			return java, nil
 		}
 		if m != nil {
-			seen += fmt.Sprintf("; %s is version %s", java, m[1])
+			seen = append(seen, fmt.Sprintf("; %s is version %s", java, m[1]))
 		}
 	}
-	return "", fmt.Errorf("no JDK %d found: run `make deps`, or let JAVA_HOME point to one%s", javaMajor, seen)
+	return "", fmt.Errorf("no JDK %d found: run `make deps`, or let JAVA_HOME point to one%s", javaMajor, strings.Join(seen, ""))
 }
 
 // takePorts listens on each port, so that nobody else gets it, until release is called. A port of 0 is replaced by a
