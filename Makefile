@@ -39,7 +39,7 @@ cross: ## build for linux, darwin and windows, and throw it away
 
 .PHONY: test
 test: ## everything that proves the project, installing what that needs
-	@timeout --foreground $(TEST_MINUTES_MAX)m $(MAKE) test-steps || { code=$$?; \
+	@timeout -k 30 $(TEST_MINUTES_MAX)m $(MAKE) test-steps || { code=$$?; \
 		if [ $$code -eq 124 ]; then echo 'make test: over $(TEST_MINUTES_MAX) minutes'; fi; exit $$code; }
 
 .PHONY: test-steps
