@@ -42,6 +42,8 @@ type snapshot struct {
 	crc uint32
 }
 
+func (s *snapshot) valid() bool { return crc32.Checksum(s.Data, castagnoli) == s.crc }
+
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // NewCore returns an empty Core.
@@ -161,14 +163,14 @@ func (c *Core) Blocks() []board.BlockID {
 	return out
 }
 
-// PutSnapshot stores a block's snapshot and keeps the two newest; an invalid one panics.
+// PutSnapshot stores a block's snapshot and keeps the two newest that are not corrupt; one that fails Validate panics.
 func (c *Core) PutSnapshot(b board.BlockID, s store.Snapshot) {
 	if err := s.Validate(); err != nil {
 		panic(err)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	kept := slices.DeleteFunc(c.snapshots[b], func(k snapshot) bool { return k.Version == s.Version })
+	kept := slices.DeleteFunc(c.snapshots[b], func(k snapshot) bool { return k.Version == s.Version || !k.valid() })
 	s.Data = slices.Clone(s.Data)
 	kept = append(kept, snapshot{s, crc32.Checksum(s.Data, castagnoli)})
 	slices.SortFunc(kept, func(a, b snapshot) int {
@@ -188,7 +190,7 @@ func (c *Core) Snapshot(b board.BlockID, most uint64) (s store.Snapshot, ok bool
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, k := range slices.Backward(c.snapshots[b]) {
-		if k.Version <= most && crc32.Checksum(k.Data, castagnoli) == k.crc {
+		if k.Version <= most && k.valid() {
 			return k.Snapshot, true
 		}
 	}
