@@ -89,8 +89,8 @@ web: ## build the page into client/web/dist
 	$(GO) generate ./client/web
 
 .PHONY: vuln
-vuln: ## look for known vulnerabilities; needs the Go vulnerability database
-	$(TOOL) govulncheck ./...
+vuln: ## look for known vulnerabilities; VULNDB=file://... for a copy of the Go vulnerability database
+	$(TOOL) govulncheck $(if $(VULNDB),-db $(VULNDB)) ./...
 
 .PHONY: deps
 deps: ## install what the tests need: JDK 17, Maven, Chromium, Node.js, modules, Cassandra's jars
