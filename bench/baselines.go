@@ -103,8 +103,10 @@ func (c *pebbleCommand) Run(ctx context.Context, out *output) error {
 	report.Figures["fsyncP50Ns"] = float64(fsync.P50)
 	disk := &measure.Table{Title: "disk", Columns: measure.SummaryColumns("latency")}
 	disk.AddSummary("append and fdatasync", fsync)
-	table := &measure.Table{Title: "pebble, " + fmt.Sprint(c.Slots) + " slots",
-		Columns: append(measure.SummaryColumns("in flight"), "placements/s", "commits/s", "per commit")}
+	table := &measure.Table{
+		Title:   "pebble, " + fmt.Sprint(c.Slots) + " slots",
+		Columns: append(measure.SummaryColumns("in flight"), "placements/s", "commits/s", "per commit"),
+	}
 	report.Tables = append(report.Tables, disk, table)
 	for _, inFlight := range c.InFlight {
 		result, err := baseline.Pebble(ctx, baseline.PebbleConfig{
