@@ -54,7 +54,7 @@ func AppendServer(dst []byte, m ServerMessage) []byte {
 		return appendHello(dst, m)
 	case *Base:
 		dst = binary.AppendUvarint(append(dst, typeBase), m.Tick)
-		return appendChunksAt(append(dst, flag(m.Resumed, baseResumed)), m.Chunks)
+		return appendChunksAt(append(dst, flagIf(m.Resumed, baseResumed)), m.Chunks)
 	case *Me:
 		dst = binary.AppendUvarint(append(dst, typeMe), m.Turn)
 		return appendMs(appendMs(dst, m.WaitMs), m.BannedUntilMs)
@@ -123,7 +123,7 @@ func DecodeServer(b []byte) (ServerMessage, error) {
 	return m, nil
 }
 
-func flag(set bool, bit byte) byte {
+func flagIf(set bool, bit byte) byte {
 	if set {
 		return bit
 	}
@@ -165,7 +165,7 @@ func appendHello(dst []byte, m *Hello) []byte {
 	dst = binary.LittleEndian.AppendUint64(dst, m.Incarnation)
 	dst = binary.AppendUvarint(dst, m.Tick)
 	dst = appendMs(appendMs(dst, m.ServerTimeMs), m.HeartbeatMs)
-	dst = append(dst, flag(m.Known, helloKnown))
+	dst = append(dst, flagIf(m.Known, helloKnown))
 	if m.Known {
 		dst = appendMs(binary.AppendUvarint(dst, m.Turn), m.WaitMs)
 	}
@@ -209,14 +209,14 @@ func decodeSettings(r *reader) board.Settings {
 		return s
 	}
 	if err := json.Unmarshal(b, &s); err != nil {
-		r.fail("settings: " + err.Error())
+		r.fail("settings that are not settings in JSON")
 	}
 	return s
 }
 
 // The layout of Placed: verdict and flags, code of a refusal, turn, nonce, x, y, colour, place of an acceptance, wait, next turn.
 func appendPlaced(dst []byte, m *Placed) []byte {
-	dst = append(dst, typePlaced, byte(m.Verdict)&placedVerdict|flag(m.TrueColour, placedTrueColour))
+	dst = append(dst, typePlaced, byte(m.Verdict)&placedVerdict|flagIf(m.TrueColour, placedTrueColour))
 	if m.Verdict == board.VerdictRefused {
 		dst = append(dst, byte(m.Code))
 	}
