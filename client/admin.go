@@ -1,0 +1,165 @@
+package client
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+
+	"github.com/placed-board/placed/board"
+)
+
+// Admin is a node's operators' API, on its admin listener. Errors of the node are *Problem, wrapped.
+type Admin struct {
+	URL        string // of the admin listener, as "http://localhost:8081"
+	Token      string // sent as a bearer token
+	By         string // who asks, for the audit
+	HTTPClient *http.Client
+}
+
+// SettingsPatch names the settings to change; nil fields stay as they are. Lists are replaced as a whole.
+type SettingsPatch struct {
+	Width        *int                 `json:"width,omitempty"`
+	Height       *int                 `json:"height,omitempty"`
+	Palette      []board.PaletteEntry `json:"palette,omitempty"`
+	CooldownMs   *int64               `json:"cooldown_ms,omitempty"`
+	RegionSize   *int                 `json:"region_size,omitempty"`
+	Frozen       *bool                `json:"frozen,omitempty"`
+	Protected    *[]board.Rect        `json:"protected,omitempty"`
+	Announcement *string              `json:"announcement,omitempty"`
+	State        *board.State         `json:"state,omitempty"`
+}
+
+// Settings returns the newest version of the settings.
+func (a *Admin) Settings(ctx context.Context) (board.SettingsRecord, error) {
+	var out board.SettingsRecord
+	err := a.json(ctx, http.MethodGet, "/admin/v1/settings", nil, &out)
+	return out, err
+}
+
+// SettingsHistory returns every version of the settings, with who, when and why.
+func (a *Admin) SettingsHistory(ctx context.Context) ([]board.SettingsRecord, error) {
+	var out []board.SettingsRecord
+	err := a.json(ctx, http.MethodGet, "/admin/v1/settings/history", nil, &out)
+	return out, err
+}
+
+// ChangeSettings makes the next version out of version base and the patch. It returns board.ErrConflict, wrapped, when base is
+// not the newest any more: read the settings again. Impossible values are a *Problem whose Detail names them all.
+func (a *Admin) ChangeSettings(ctx context.Context, base uint64, patch SettingsPatch, why string) (board.SettingsRecord, error) {
+	var out board.SettingsRecord
+	err := a.json(ctx, http.MethodPut, "/admin/v1/settings", struct {
+		Base  uint64        `json:"base"`
+		Patch SettingsPatch `json:"patch"`
+		By    string        `json:"by,omitempty"`
+		Why   string        `json:"why"`
+	}{base, patch, a.By, why}, &out)
+	return out, conflict(err)
+}
+
+// Ban keeps a user from placing until a time in Unix milliseconds; board.BannedForever has no end. Placements that are
+// charged already still land.
+func (a *Admin) Ban(ctx context.Context, user board.UserID, untilMs int64, why string) error {
+	return a.json(ctx, http.MethodPost, "/admin/v1/bans", struct {
+		User    board.UserID `json:"user"`
+		UntilMs int64        `json:"until_ms"`
+		By      string       `json:"by,omitempty"`
+		Why     string       `json:"why"`
+	}{user, untilMs, a.By, why}, nil)
+}
+
+// Unban lifts a ban.
+func (a *Admin) Unban(ctx context.Context, user board.UserID, why string) error {
+	query := url.Values{"why": {why}}
+	if a.By != "" {
+		query.Set("by", a.By)
+	}
+	return a.json(ctx, http.MethodDelete, "/admin/v1/bans/"+url.PathEscape(string(user))+"?"+query.Encode(), nil, nil)
+}
+
+// Clear starts a job that gives every tile of a rectangle colour 0; Jobs tells how far it is.
+func (a *Admin) Clear(ctx context.Context, rect board.Rect, why string) (board.Job, error) {
+	var out board.Job
+	err := a.json(ctx, http.MethodPost, "/admin/v1/clear", struct {
+		Rect board.Rect `json:"rect"`
+		By   string     `json:"by,omitempty"`
+		Why  string     `json:"why"`
+	}{rect, a.By, why}, &out)
+	return out, err
+}
+
+// Jobs returns the operators' writes under way and lately done.
+func (a *Admin) Jobs(ctx context.Context) ([]board.Job, error) {
+	var out []board.Job
+	err := a.json(ctx, http.MethodGet, "/admin/v1/jobs", nil, &out)
+	return out, err
+}
+
+// Status returns where the node stands.
+func (a *Admin) Status(ctx context.Context) (board.Status, error) {
+	var out board.Status
+	err := a.json(ctx, http.MethodGet, "/admin/v1/status", nil, &out)
+	return out, err
+}
+
+// verifyLineBytesMax bounds a line of verify's answer: a report keeps at most 100 violations.
+const verifyLineBytesMax = 1 << 20
+
+// Verify has the node replay its journals and check the invariants I1-I6. progress (may be nil) hears of the blocks done. It
+// takes as long as it takes: the context bounds it.
+func (a *Admin) Verify(ctx context.Context, progress func(done, total int)) (board.VerifyReport, error) {
+	api := a.api()
+	hc := *api.HTTPClient
+	hc.Timeout = 0
+	api.HTTPClient = &hc
+	resp, err := api.do(ctx, http.MethodPost, "/admin/v1/verify", a.header(), nil)
+	if err != nil {
+		return board.VerifyReport{}, err
+	}
+	defer resp.Body.Close()
+	lines := bufio.NewScanner(resp.Body)
+	lines.Buffer(nil, verifyLineBytesMax)
+	for lines.Scan() {
+		if len(lines.Bytes()) == 0 {
+			continue
+		}
+		var line struct {
+			Done   int                 `json:"done"`
+			Total  int                 `json:"total"`
+			Report *board.VerifyReport `json:"report"`
+			Error  string              `json:"error"`
+		}
+		if err := json.Unmarshal(lines.Bytes(), &line); err != nil {
+			return board.VerifyReport{}, fmt.Errorf("client: verify: %w", err)
+		}
+		switch {
+		case line.Error != "":
+			return board.VerifyReport{}, errors.New("client: verify: " + line.Error)
+		case line.Report != nil:
+			return *line.Report, nil
+		case progress != nil:
+			progress(line.Done, line.Total)
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return board.VerifyReport{}, fmt.Errorf("client: verify: %w", err)
+	}
+	return board.VerifyReport{}, errors.New("client: verify: the answer ended without a report")
+}
+
+func (a *Admin) header() http.Header { return http.Header{"Authorization": {"Bearer " + a.Token}} }
+
+func (a *Admin) api() *API {
+	hc := a.HTTPClient
+	if hc == nil {
+		hc = sharedHTTP
+	}
+	return &API{URL: a.URL, HTTPClient: hc}
+}
+
+func (a *Admin) json(ctx context.Context, method, path string, in, out any) error {
+	return a.api().json(ctx, method, path, a.header(), in, out)
+}

@@ -1,0 +1,234 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/placed-board/placed/board"
+	"github.com/placed-board/placed/wire"
+)
+
+// API is a node's public HTTP API. A zero HTTPClient is one shared by the process. Copies share nothing: use a pointer.
+type API struct {
+	URL        string // of the node, as "http://localhost:8080"
+	HTTPClient *http.Client
+	cookies    cookies
+}
+
+// sharedHTTP keeps enough idle connections for a process of many sessions.
+var sharedHTTP = func() *http.Client {
+	t := http.DefaultTransport.(*http.Transport).Clone()
+	t.MaxIdleConns, t.MaxIdleConnsPerHost = 256, 64
+	return &http.Client{Transport: t, Timeout: 2 * time.Minute}
+}()
+
+// Config is what a page needs to begin (GET /api/v1/config).
+type Config struct {
+	Settings    board.Settings `json:"settings"`
+	Epoch       string         `json:"epoch"` // hexadecimal
+	User        board.UserID   `json:"user"`
+	HeartbeatMs int64          `json:"heartbeat_ms"`
+	Online      int            `json:"online"`
+}
+
+// User is where a user stands (GET /api/v1/me).
+type User struct {
+	User          board.UserID `json:"user"`
+	Turn          uint64       `json:"turn"`
+	WaitMs        int64        `json:"wait_ms"`
+	BannedUntilMs int64        `json:"banned_until_ms"`
+}
+
+// PostRequest is a placement over HTTP.
+type PostRequest struct {
+	X      int    `json:"x"`
+	Y      int    `json:"y"`
+	Colour int    `json:"colour"`
+	Turn   uint64 `json:"turn,omitempty"` // 0: whatever the user's turn is
+}
+
+// PostOutcome answers a placement over HTTP that was not refused.
+type PostOutcome struct {
+	Verdict  string       `json:"verdict"` // "accepted", "charged" or "unknown"
+	X        int          `json:"x"`
+	Y        int          `json:"y"`
+	Colour   board.Colour `json:"colour"`
+	Turn     uint64       `json:"turn"`
+	NextTurn uint64       `json:"next_turn"`
+	WaitMs   int64        `json:"wait_ms"`
+	Sequence uint64       `json:"sequence"` // of an accepted placement in its chunk
+}
+
+// Login signs in under a name; the identity is kept and sent with later requests.
+func (a *API) Login(ctx context.Context, name string) error {
+	return a.json(ctx, http.MethodPost, "/api/login/"+url.PathEscape(name), nil, nil, nil)
+}
+
+// Cookie returns the identity as a Cookie header; "" when there is none.
+func (a *API) Cookie() string { return a.cookies.header() }
+
+// Me returns where the user stands. A node that lets anonymous users place gives an identity to a request without one.
+func (a *API) Me(ctx context.Context) (User, error) {
+	var out User
+	err := a.json(ctx, http.MethodGet, "/api/v1/me", nil, nil, &out)
+	return out, err
+}
+
+// Config returns settings, epoch and user.
+func (a *API) Config(ctx context.Context) (Config, error) {
+	var out Config
+	err := a.json(ctx, http.MethodGet, "/api/v1/config", nil, nil, &out)
+	return out, err
+}
+
+// Tile returns who placed a tile and when.
+func (a *API) Tile(ctx context.Context, x, y int) (board.TileDetails, error) {
+	var out board.TileDetails
+	err := a.json(ctx, http.MethodGet, fmt.Sprintf("/api/v1/tiles/%d/%d", x, y), nil, nil, &out)
+	return out, err
+}
+
+// PostPlacement places a tile over HTTP. Requests with the same key are one placement until the user's next; with a turn,
+// for ever. A refusal is a *Problem.
+func (a *API) PostPlacement(ctx context.Context, key string, r PostRequest) (PostOutcome, error) {
+	var out PostOutcome
+	err := a.json(ctx, http.MethodPost, "/api/v1/placements", http.Header{"Idempotency-Key": {key}}, r, &out)
+	return out, err
+}
+
+// Board returns the whole board. It may be a second old, or older behind a cache.
+func (a *API) Board(ctx context.Context) (*wire.BoardBody, error) {
+	_, body, err := a.board(ctx, nil, false)
+	return body, err
+}
+
+// board reads the board into room and returns the memory that body aliases.
+func (a *API) board(ctx context.Context, room []byte, fresh bool) ([]byte, *wire.BoardBody, error) {
+	header := http.Header{}
+	if fresh {
+		header.Set("Cache-Control", "no-cache")
+	}
+	resp, err := a.do(ctx, http.MethodGet, "/api/v1/board", header, nil)
+	if err != nil {
+		return room, nil, err
+	}
+	defer resp.Body.Close()
+	room, err = readAll(io.LimitReader(resp.Body, boardBytesMax), room)
+	if err != nil {
+		return room, nil, fmt.Errorf("client: read the board: %w", err)
+	}
+	body, err := wire.DecodeBoard(room)
+	if err != nil {
+		return room, nil, fmt.Errorf("client: %w", err)
+	}
+	return room, body, nil
+}
+
+// json makes a request with a JSON body (nil: none) and decodes the answer into out (nil: it is dropped).
+func (a *API) json(ctx context.Context, method, path string, header http.Header, in, out any) error {
+	resp, err := a.do(ctx, method, path, header, in)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if out == nil {
+		_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, problemBytesMax))
+		return nil
+	}
+	if err := json.NewDecoder(resp.Body).Decode(out); err != nil {
+		return fmt.Errorf("client: %s %s: %w", method, path, err)
+	}
+	return nil
+}
+
+// do makes a request; an answer with an error status is returned as a wrapped *Problem.
+func (a *API) do(ctx context.Context, method, path string, header http.Header, in any) (*http.Response, error) {
+	var body io.Reader
+	if in != nil {
+		b, err := json.Marshal(in)
+		if err != nil {
+			return nil, fmt.Errorf("client: %s %s: %w", method, path, err)
+		}
+		body = bytes.NewReader(b)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, strings.TrimSuffix(a.URL, "/")+path, body)
+	if err != nil {
+		return nil, fmt.Errorf("client: %w", err)
+	}
+	for k, v := range header {
+		req.Header[k] = v
+	}
+	if in != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	if c := a.cookies.header(); c != "" {
+		req.Header.Set("Cookie", c)
+	}
+	hc := a.HTTPClient
+	if hc == nil {
+		hc = sharedHTTP
+	}
+	resp, err := hc.Do(req)
+	if err != nil {
+		return nil, fmt.Errorf("client: %w", err)
+	}
+	a.cookies.keep(resp)
+	if resp.StatusCode >= 400 {
+		defer resp.Body.Close()
+		return nil, fmt.Errorf("client: %s %s: %w", method, path, readProblem(resp))
+	}
+	return resp, nil
+}
+
+// cookies keep an identity. A jar would do, but is 2 KiB per session.
+type cookies struct {
+	mu   sync.Mutex
+	list []*http.Cookie // guarded by mu; names are unique
+}
+
+func parseCookies(header string) cookies {
+	list, _ := http.ParseCookie(header)
+	return cookies{list: list}
+}
+
+func (c *cookies) header() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var b strings.Builder
+	for i, k := range c.list {
+		if i > 0 {
+			b.WriteString("; ")
+		}
+		b.WriteString(k.Name + "=" + k.Value)
+	}
+	return b.String()
+}
+
+// keep adopts the cookies that an answer sets.
+func (c *cookies) keep(resp *http.Response) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, k := range resp.Cookies() {
+		i := 0
+		for i < len(c.list) && c.list[i].Name != k.Name {
+			i++
+		}
+		switch {
+		case k.MaxAge < 0 && i < len(c.list):
+			c.list = append(c.list[:i], c.list[i+1:]...)
+		case k.MaxAge < 0:
+		case i < len(c.list):
+			c.list[i] = k
+		default:
+			c.list = append(c.list, k)
+		}
+	}
+}
