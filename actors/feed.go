@@ -1,0 +1,397 @@
+package actors
+
+// In:  TilesApplied from regions, one message a commit.
+// Out: one frame a tick, encoded once, to the subscribers; repairs and the packed board on request.
+// The feed holds the node's replica of the board as of the newest frame; what came since waits for the next tick. A chunk
+// with a gap is held back until its region has sent its image; the others flow.
+// Next: actors/subscriber.go.
+
+import (
+	"slices"
+
+	"github.com/placed-board/placed/board"
+	"github.com/placed-board/placed/wire"
+)
+
+// Bounds of a feed.
+const (
+	// FeedTickMs is the time between frames; it grows to FeedTickMsMax when a round of writes takes over half of it.
+	FeedTickMs    = 100
+	FeedTickMsMax = 250
+	// FeedRingMs and FeedRingBytesMax bound the recent frames kept for resuming clients.
+	FeedRingMs       = 60_000
+	FeedRingBytesMax = 4 << 20
+	// ChunkRecentMax is how many placements of a chunk are kept for repairs.
+	ChunkRecentMax = 256
+	// AskBlockMs is how long the feed waits for BlockImages before it asks again.
+	AskBlockMs = 500
+)
+
+// Feed is the core of a node's feed actor.
+type Feed struct {
+	epoch       uint64
+	incarnation uint64
+	rules       *Rules
+	next        *Rules // in force with the next frame
+	tick        uint64
+	chunks      map[board.ChunkID]*feedChunk
+	dirty       []*feedChunk // with placements or an image since the newest frame
+	gaps        map[board.BlockID]int64
+	hashes      board.Hashes // of the chunks that meet the board
+	ring        []ringEntry
+	ringBytes   int
+	sections    []wire.Section
+	out         []FeedEffect
+}
+
+// feedChunk is the replica of one chunk.
+type feedChunk struct {
+	id       board.ChunkID
+	sequence uint64 // as of the newest frame
+	tiles    board.Tiles
+	hash     uint64       // of tiles
+	recent   []wire.Tile  // the last placements up to sequence, oldest first
+	image    []byte       // packed tiles; nil: pack again
+	width    board.Width  // of image
+	head     uint64       // sequence with what waits for the next frame
+	waiting  []wire.Tile  // sequence+1 .. head, unless set
+	set      *board.Tiles // an image that waits for the next frame, at setAt
+	setAt    uint64
+	isDirty  bool
+}
+
+type ringEntry struct {
+	tick   uint64
+	atMs   int64
+	sealed wire.Sealed
+}
+
+// NewFeed returns the core of a feed without a board. tick is the number of the newest frame of an earlier feed of the same
+// process.
+func NewFeed(epoch, incarnation, tick uint64, rules *Rules) *Feed {
+	return &Feed{
+		epoch: epoch, incarnation: incarnation, tick: tick, rules: rules,
+		chunks: map[board.ChunkID]*feedChunk{}, gaps: map[board.BlockID]int64{},
+	}
+}
+
+// Tick returns the number of the newest frame.
+func (f *Feed) Tick() uint64 { return f.tick }
+
+// Chunks returns how many chunks the replica holds.
+func (f *Feed) Chunks() int { return len(f.chunks) }
+
+// Receive handles one message at wall time wallMs (Unix milliseconds) and returns what to do. The result is valid until the
+// next call.
+func (f *Feed) Receive(wallMs int64, message FeedMessage) []FeedEffect {
+	f.out = f.out[:0]
+	switch m := message.(type) {
+	case TilesApplied:
+		f.tilesApplied(wallMs, m)
+	case BlockImages:
+		f.blockImages(m)
+	case FeedTick:
+		f.makeFrame(wallMs)
+	case FeedSettings:
+		if m.Rules.Version() > max(f.rules.Version(), f.next.Version()) {
+			f.next = m.Rules
+		}
+	case GetRepair:
+		sealed := f.repair(m.Chunks)
+		f.emit(ToSubscriber{m.Subscriber, RepairMade{Session: m.Session, Chunks: m.Chunks, Sealed: sealed}})
+	case GetResume:
+		f.emit(ToSubscriber{m.Subscriber, f.resume(m)})
+	case GetBody:
+		m.Reply(f.body())
+	case GetTiles:
+		m.Reply(f.tilesNow(m.Chunk))
+	}
+	return f.out
+}
+
+func (f *Feed) emit(e FeedEffect) { f.out = append(f.out, e) }
+
+func (f *Feed) chunk(id board.ChunkID) *feedChunk {
+	c := f.chunks[id]
+	if c == nil {
+		c = &feedChunk{id: id}
+		f.chunks[id] = c
+	}
+	return c
+}
+
+func (f *Feed) touch(c *feedChunk) {
+	if !c.isDirty {
+		c.isDirty = true
+		f.dirty = append(f.dirty, c)
+	}
+}
+
+// tilesApplied lets placements wait for the next frame, and asks for the block's images at a gap.
+func (f *Feed) tilesApplied(wallMs int64, m TilesApplied) {
+	for i := range m.Tiles {
+		t := &m.Tiles[i]
+		c := f.chunk(t.Chunk)
+		switch {
+		case t.Sequence <= c.head:
+		case t.Sequence == c.head+1:
+			c.head++
+			c.waiting = append(c.waiting, wire.Tile{Index: t.Tile, Colour: t.Colour})
+			f.touch(c)
+		default:
+			f.gap(wallMs, m.Block)
+		}
+	}
+}
+
+func (f *Feed) gap(wallMs int64, b board.BlockID) {
+	if asked, ok := f.gaps[b]; !ok || wallMs-asked >= AskBlockMs || wallMs < asked {
+		f.gaps[b] = wallMs
+		f.emit(AskBlock{Block: b})
+	}
+}
+
+// blockImages takes the chunks that are newer than what is here.
+func (f *Feed) blockImages(m BlockImages) {
+	delete(f.gaps, m.Block)
+	for _, image := range m.Chunks {
+		c := f.chunk(image.Chunk)
+		if image.Sequence <= c.head {
+			continue
+		}
+		c.head, c.set, c.setAt, c.waiting = image.Sequence, image.Tiles, image.Sequence, c.waiting[:0]
+		f.touch(c)
+	}
+}
+
+// makeFrame applies what waits and encodes it once for everybody.
+func (f *Feed) makeFrame(wallMs int64) {
+	f.trimRing(wallMs)
+	if f.next != nil {
+		f.takeSettings(wallMs)
+	}
+	if len(f.dirty) == 0 {
+		return
+	}
+	slices.SortFunc(f.dirty, func(a, b *feedChunk) int { return int(a.id) - int(b.id) })
+	sections := make([]wire.Section, 0, len(f.dirty))
+	marks := make([]ChunkMark, 0, len(f.dirty))
+	for _, c := range f.dirty {
+		before, hash := c.sequence, c.hash
+		section := c.apply()
+		c.isDirty = false
+		if !f.rules.Settings().HasChunk(c.id) {
+			continue // kept, and shown when the board grows again
+		}
+		f.hashes.Tiles ^= hash ^ c.hash
+		f.hashes.Sequences ^= board.SequenceHash(c.id, before) ^ board.SequenceHash(c.id, c.sequence)
+		sections = append(sections, section)
+		marks = append(marks, ChunkMark{Chunk: c.id, Before: before, Sequence: c.sequence, Tiles: c.hash})
+	}
+	f.dirty = f.dirty[:0]
+	if len(sections) == 0 {
+		return
+	}
+	f.tick++
+	sealed := wire.SealServer(&wire.Frame{Tick: f.tick, Sections: sections})
+	f.remember(ringEntry{tick: f.tick, atMs: wallMs, sealed: sealed})
+	f.emit(ToSubscribers{FrameMade{Tick: f.tick, Whole: sealed, Sections: sections, Marks: marks, Hashes: f.hashes}})
+}
+
+// apply brings the chunk to its head and returns the section that does the same to a client.
+func (c *feedChunk) apply() wire.Section {
+	section := wire.Section{Chunk: c.id, Width: board.Width4}
+	if c.set != nil {
+		c.tiles = *c.set
+		c.hash = c.tiles.Hash(c.id)
+		c.sequence, c.recent = c.setAt, c.recent[:0]
+		c.set, c.image = nil, nil
+		if len(c.waiting) == 0 {
+			return c.setSection()
+		}
+		c.applyTiles(c.waiting)
+		c.waiting = c.waiting[:0]
+		return c.setSection()
+	}
+	tiles := slices.Clone(c.waiting) // sessions of some chunks encode it later
+	c.waiting = c.waiting[:0]
+	c.applyTiles(tiles)
+	section.Kind, section.Tiles, section.Width = wire.SectionRun, tiles, widthOf(tiles)
+	if last := lastColours(tiles); len(last)+2 < len(tiles) {
+		section.Kind, section.Tiles, section.Advance = wire.SectionPatch, last, uint64(len(tiles))
+	}
+	if len(section.Tiles)*2 > board.ChunkTiles/2 {
+		return c.setSection()
+	}
+	return section
+}
+
+func (c *feedChunk) applyTiles(tiles []wire.Tile) {
+	for _, t := range tiles {
+		p := c.id.Point(int(t.Index))
+		c.hash ^= board.TileHash(p, c.tiles[t.Index]) ^ board.TileHash(p, t.Colour)
+		c.tiles[t.Index] = t.Colour
+	}
+	c.sequence += uint64(len(tiles))
+	c.image = nil
+	c.recent = append(c.recent, tiles...)
+	if n := len(c.recent) - ChunkRecentMax; n > 0 {
+		c.recent = slices.Delete(c.recent, 0, n)
+	}
+}
+
+func (c *feedChunk) setSection() wire.Section {
+	c.pack()
+	return wire.Section{Chunk: c.id, Kind: wire.SectionSet, Width: c.width, Sequence: c.sequence, Image: c.image}
+}
+
+// pack makes the chunk's image. It is never changed in place: frames and bodies share it.
+func (c *feedChunk) pack() {
+	if c.image != nil {
+		return
+	}
+	c.width = board.Width4
+	if c.tiles.Max() > 15 {
+		c.width = board.Width8
+	}
+	c.image = c.tiles.AppendImage(make([]byte, 0, c.width.ImageBytes()), c.width)
+}
+
+func widthOf(tiles []wire.Tile) board.Width {
+	for _, t := range tiles {
+		if t.Colour > 15 {
+			return board.Width8
+		}
+	}
+	return board.Width4
+}
+
+// lastColours returns each tile's last colour, in the order of the last placements.
+func lastColours(tiles []wire.Tile) []wire.Tile {
+	if len(tiles) < 4 {
+		return tiles
+	}
+	seen := make(map[uint16]bool, len(tiles))
+	out := make([]wire.Tile, 0, len(tiles))
+	for i := len(tiles) - 1; i >= 0; i-- {
+		if !seen[tiles[i].Index] {
+			seen[tiles[i].Index] = true
+			out = append(out, tiles[i])
+		}
+	}
+	slices.Reverse(out)
+	return out
+}
+
+// takeSettings puts new settings in force for the frames after the newest.
+func (f *Feed) takeSettings(wallMs int64) {
+	f.rules, f.next = f.next, nil
+	f.hashes = board.Hashes{}
+	var table []ChunkMark
+	for id, c := range f.chunks {
+		if c.sequence == 0 || !f.rules.Settings().HasChunk(id) {
+			continue
+		}
+		f.hashes.Tiles ^= c.hash
+		f.hashes.Sequences ^= board.SequenceHash(id, c.sequence)
+		table = append(table, ChunkMark{Chunk: id, Before: c.sequence, Sequence: c.sequence, Tiles: c.hash})
+	}
+	slices.SortFunc(table, func(a, b ChunkMark) int { return int(a.Chunk) - int(b.Chunk) })
+	sealed := wire.SealServer(&wire.SettingsChanged{Tick: f.tick, Settings: f.rules.Record.Settings})
+	f.ring, f.ringBytes = nil, 0 // a client that missed the change compares its chunks with Base instead
+	f.emit(ToSubscribers{SettingsTold{Tick: f.tick, Rules: f.rules, Sealed: sealed, Table: table, Hashes: f.hashes}})
+}
+
+func (f *Feed) remember(e ringEntry) {
+	f.ring = append(f.ring, e)
+	f.ringBytes += len(e.sealed)
+}
+
+func (f *Feed) trimRing(wallMs int64) {
+	drop := 0
+	for drop < len(f.ring) && (f.ringBytes > FeedRingBytesMax || wallMs-f.ring[drop].atMs > FeedRingMs) {
+		f.ringBytes -= len(f.ring[drop].sealed)
+		drop++
+	}
+	if drop > 0 {
+		f.ring = slices.Delete(f.ring, 0, drop)
+	}
+}
+
+// resume returns the frames after a tick, if the ring still holds all of them.
+func (f *Feed) resume(m GetResume) ResumeMade {
+	r := ResumeMade{Session: m.Session, Tick: f.tick}
+	missed := f.tick - m.Tick
+	if m.Tick > f.tick || missed > uint64(len(f.ring)) {
+		return r
+	}
+	r.OK = true
+	for _, e := range f.ring[len(f.ring)-int(missed):] {
+		r.Messages = append(r.Messages, e.sealed)
+	}
+	return r
+}
+
+// repair returns one repair frame that brings chunks from what a client holds to the newest frame: a run of what it missed
+// where that is known and short, else the image.
+func (f *Feed) repair(chunks []wire.ChunkAt) wire.Sealed {
+	chunks = slices.Clone(chunks)
+	slices.SortFunc(chunks, func(a, b wire.ChunkAt) int { return int(a.Chunk) - int(b.Chunk) })
+	chunks = slices.CompactFunc(chunks, func(a, b wire.ChunkAt) bool { return a.Chunk == b.Chunk })
+	sections := f.sections[:0]
+	for _, at := range chunks {
+		c := f.chunks[at.Chunk]
+		if c == nil || c.sequence == at.Sequence || !f.rules.Settings().HasChunk(at.Chunk) {
+			continue
+		}
+		missed := c.sequence - at.Sequence
+		if at.Sequence < c.sequence && missed <= uint64(len(c.recent)) {
+			tiles := slices.Clone(c.recent[len(c.recent)-int(missed):])
+			sections = append(sections, wire.Section{Chunk: c.id, Kind: wire.SectionRun, Width: widthOf(tiles), Tiles: tiles})
+			continue
+		}
+		sections = append(sections, c.setSection())
+	}
+	f.sections = sections
+	if len(sections) == 0 {
+		return nil
+	}
+	return wire.SealServer(&wire.Frame{Tick: f.tick, Repair: true, Sections: sections})
+}
+
+// body packs the board as of the newest frame.
+func (f *Feed) body() PublishedBody {
+	s := f.rules.Settings()
+	b := wire.BoardBody{
+		Epoch: f.epoch, Incarnation: f.incarnation, Tick: f.tick, Width: s.Width, Height: s.Height, ColourWidth: s.ColourWidth(),
+	}
+	for id, c := range f.chunks {
+		if c.sequence == 0 || !s.HasChunk(id) {
+			continue
+		}
+		c.pack()
+		image := c.image
+		if c.width != b.ColourWidth {
+			image = c.tiles.AppendImage(nil, b.ColourWidth)
+		}
+		b.Chunks = append(b.Chunks, wire.BodyChunk{Chunk: id, Sequence: c.sequence, Image: image})
+	}
+	slices.SortFunc(b.Chunks, func(x, y wire.BodyChunk) int { return int(x.Chunk) - int(y.Chunk) })
+	return PublishedBody{Tick: f.tick, Body: wire.AppendBoard(nil, &b)}
+}
+
+// tilesNow returns a chunk with everything received, waiting placements included.
+func (f *Feed) tilesNow(id board.ChunkID) ChunkImage {
+	c := f.chunks[id]
+	if c == nil || c.head == 0 {
+		return ChunkImage{Chunk: id}
+	}
+	tiles := c.tiles
+	if c.set != nil {
+		tiles = *c.set
+	}
+	for _, t := range c.waiting {
+		tiles[t.Index] = t.Colour
+	}
+	return ChunkImage{Chunk: id, Sequence: c.head, Tiles: &tiles}
+}

@@ -1,0 +1,131 @@
+package actors
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/placed-board/placed/board"
+	"github.com/placed-board/placed/store"
+)
+
+// SettingsQueueMax is how many changes wait for the one in flight; beyond: ErrSettingsBusy.
+const SettingsQueueMax = 16
+
+// ErrSettingsBusy says that too many changes wait.
+var ErrSettingsBusy = errors.New("actors: too many settings changes at once: try again")
+
+// SettingsKeeper makes versions of the settings, one commit each, compare-and-set against the newest. It is the core of the
+// settings actor: no I/O, no clock.
+type SettingsKeeper struct {
+	commits committer
+	rules   *Rules
+	sealed  board.SettingsRecord
+	waiting []ChangeSettings // the first is in flight
+	reading bool
+	out     []SettingsEffect
+}
+
+// NewSettingsKeeper returns the core, at the newest version read from the store.
+func NewSettingsKeeper(node Node, rules *Rules, random func() uint64) *SettingsKeeper {
+	return &SettingsKeeper{rules: rules, commits: committer{
+		partition: store.Settings(), random: random, version: rules.Version(),
+		owner: store.Owner{Address: node.Address, Incarnation: node.Incarnation},
+	}}
+}
+
+// Receive handles one message at wall time wallMs (Unix milliseconds) and returns what to do. The result is valid until the
+// next call.
+func (k *SettingsKeeper) Receive(wallMs int64, message SettingsMessage) []SettingsEffect {
+	k.out = k.out[:0]
+	switch m := message.(type) {
+	case ChangeSettings:
+		if len(k.waiting) >= SettingsQueueMax {
+			m.Reply(board.SettingsRecord{}, ErrSettingsBusy)
+			break
+		}
+		k.waiting = append(k.waiting, m)
+	case SettingsCommitDone:
+		switch k.commits.result(m.Attempt, m.Result) {
+		case fateApplied:
+			k.rules = k.rules.Next(k.sealed)
+			k.out = append(k.out, AnnounceSettings{k.rules})
+			k.answer(k.sealed, nil)
+		case fateMoved:
+			k.reading = true
+			k.out = append(k.out, ReadSettings{From: k.rules.Version() + 1})
+		case fateStale, fateUnknown:
+		}
+	case SettingsRead:
+		k.read(m)
+	}
+	k.drive(wallMs)
+	return k.out
+}
+
+// read takes versions that somebody else made; the change in flight lost against them.
+func (k *SettingsKeeper) read(m SettingsRead) {
+	if m.Failed {
+		k.out = append(k.out, ReadSettings{From: k.rules.Version() + 1})
+		return
+	}
+	k.reading = false
+	for _, r := range m.Records {
+		if r.Version == k.rules.Version()+1 {
+			k.rules = k.rules.Next(r)
+		}
+	}
+	k.commits.version = k.rules.Version()
+	k.out = append(k.out, AnnounceSettings{k.rules})
+}
+
+// drive seals the next change that still fits the newest version.
+func (k *SettingsKeeper) drive(wallMs int64) {
+	for k.commits.inFlight == nil && !k.reading && len(k.waiting) > 0 {
+		m := k.waiting[0]
+		if m.Base != k.rules.Version() {
+			k.answer(k.rules.Record, board.ErrConflict)
+			continue
+		}
+		next := m.Next
+		next.Version = m.Base + 1
+		if err := k.rules.Settings().ValidateChange(&next); err != nil {
+			k.answer(board.SettingsRecord{}, err)
+			continue
+		}
+		k.sealed = board.SettingsRecord{Settings: next, By: m.By, Why: m.Why, AtMs: max(wallMs, k.rules.Record.AtMs)}
+		value, err := EncodeSettingsRecord(k.sealed)
+		if err != nil {
+			k.answer(board.SettingsRecord{}, err)
+			continue
+		}
+		k.out = append(k.out, MakeSettingsCommit{k.commits.seal(next.Version, nil, []store.Row{{Value: value}})})
+	}
+}
+
+func (k *SettingsKeeper) answer(r board.SettingsRecord, err error) {
+	k.waiting[0].Reply(r, err)
+	k.waiting = k.waiting[1:]
+}
+
+// EncodeSettingsRecord encodes one version for the settings journal, as JSON. An error says that it is too large.
+func EncodeSettingsRecord(r board.SettingsRecord) ([]byte, error) {
+	b, err := json.Marshal(r)
+	if err != nil {
+		return nil, fmt.Errorf("actors: encode settings: %w", err)
+	}
+	if len(b) > store.CommitRowBytesMax {
+		return nil, fmt.Errorf("actors: settings of %d bytes are larger than %d: shorten the palette's names or the protected areas",
+			len(b), store.CommitRowBytesMax)
+	}
+	return b, nil
+}
+
+// DecodeSettingsRecord decodes one version; an error wraps store.ErrCorrupt.
+func DecodeSettingsRecord(b []byte) (board.SettingsRecord, error) {
+	var r board.SettingsRecord
+	if err := json.Unmarshal(b, &r); err != nil {
+		return r, fmt.Errorf("actors: decode settings: %w: %w", store.ErrCorrupt, err)
+	}
+	return r, nil
+}

@@ -1,0 +1,54 @@
+package actors
+
+import (
+	"github.com/placed-board/placed/board"
+	"github.com/placed-board/placed/store"
+)
+
+// SettingsMessage is what the settings actor understands.
+//
+//sumtype:decl
+type SettingsMessage interface{ settingsMessage() }
+
+// ChangeSettings asks for a new version on top of version Base. From: the admin API. Reply gets board.ErrConflict when Base
+// is not the newest.
+type ChangeSettings struct {
+	Base    uint64
+	Next    board.Settings
+	By, Why string
+	Reply   func(board.SettingsRecord, error) // must not block
+}
+
+// SettingsCommitDone tells the fate of a settings commit. From: the store.
+type SettingsCommitDone struct {
+	Attempt uint64
+	Result  store.Result
+}
+
+// SettingsRead brings versions from the store after a lost duel. From: the store.
+type SettingsRead struct {
+	Records []board.SettingsRecord
+	Failed  bool
+}
+
+func (ChangeSettings) settingsMessage()     {}
+func (SettingsCommitDone) settingsMessage() {}
+func (SettingsRead) settingsMessage()       {}
+
+// SettingsEffect is what a settings core wants done.
+//
+//sumtype:decl
+type SettingsEffect interface{ settingsEffect() }
+
+// MakeSettingsCommit gives a sealed commit to the store. Answer: SettingsCommitDone.
+type MakeSettingsCommit struct{ Commit *store.Commit }
+
+// ReadSettings asks the store for the versions from From on. Answer: SettingsRead.
+type ReadSettings struct{ From uint64 }
+
+// AnnounceSettings gives newer settings to every shard, region and feed of the node.
+type AnnounceSettings struct{ Rules *Rules }
+
+func (MakeSettingsCommit) settingsEffect() {}
+func (ReadSettings) settingsEffect()       {}
+func (AnnounceSettings) settingsEffect()   {}

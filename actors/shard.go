@@ -1,0 +1,527 @@
+package actors
+
+// In:  AskCharge from a user of this shard; TilesPlaced from regions; the fate of commits from the store.
+// Out: one commit at a time with charges, closings and bans; SendCharges to regions until they are placed.
+// A charge that is committed is a promise: there is no refusal and no refund after it (DESIGN, a placement, step 3).
+
+import (
+	"slices"
+
+	"github.com/placed-board/placed/board"
+	"github.com/placed-board/placed/store"
+)
+
+// Bounds of a shard.
+const (
+	// ShardOpenMax is how many charges of a shard may be queued, in flight or open; beyond: busy.
+	ShardOpenMax = 512
+	// ShardBlockOpenMax is the same for one block.
+	ShardBlockOpenMax = 32
+	// ShardBlockTicketsMax is how many tickets of a shard for one block may lie at or above its floor; beyond: busy.
+	ShardBlockTicketsMax = 256
+	// ShardBansMax is how many bans one commit carries.
+	ShardBansMax = 64
+	// ResendMs is how long a shard waits for TilesPlaced before it sends a charge again.
+	ResendMs = 500
+	// OverdueMs is after how long a charge is called "charged, not on the board yet".
+	OverdueMs = 1000
+	// CloseMs is how long a placed charge waits for another commit to carry its closing.
+	CloseMs = 1000
+	// DeposedMs is how long the loser of a duel leaves the partition alone; up to half of it is added at random.
+	DeposedMs = 1000
+	// StoreRetryMs is the retry hint when the store is away.
+	StoreRetryMs = 1000
+	// LoadRetryMs is how long a core waits before it asks the store again after a failed read.
+	LoadRetryMs = 200
+)
+
+// Shard charges the users of one shard. It is the core of the shard actor: no I/O, no clock.
+type Shard struct {
+	index      int
+	node       Node
+	random     func() uint64
+	generation uint64
+	commits    committer
+	rules      *Rules // newest known
+	refuse     board.Code
+
+	loaded      bool
+	loading     bool
+	loadAtMs    int64 // not before
+	deposedBy   string
+	deposedToMs int64
+
+	reportAgain bool   // charges under older settings were open at the last report
+	inForce     uint64 // settings version of the committed head
+	lastAtMs    int64  // of the committed head
+	queue       []*charge
+	head        []*charge // open or closing in the committed head, in the order of their tickets
+	users       map[board.UserID]*charge
+	blocks      map[board.BlockID]*blockLoad
+	rowsAsked   []board.UserID // until the shard is loaded
+	bans        []AskBan
+	sealed      sealedShard
+	unclosed    int // queued, in flight and open charges
+	closings    int // placed charges that are still in the committed head
+	closeAt     int64
+	jobs        jobs // ops only
+	out         []ShardEffect
+}
+
+// charge is a charge from the queue until its closing is committed.
+type charge struct {
+	store.Charge
+	before   store.UserRow // the user's row that the checks at sealing use
+	banned   int64         // the user's ban, carried into the row of the closing
+	state    chargeState
+	sequence uint64
+	sentAtMs int64
+	madeAtMs int64 // by the wall clock of this node, for OverdueMs
+	overdue  bool
+	job      *job   // ops only
+	cursor   cursor // ops only: behind this charge
+}
+
+type chargeState uint8
+
+const (
+	chargeQueued chargeState = iota
+	chargeSealed
+	chargeOpen
+	chargePlaced
+	chargeClosing // its closing is in flight
+)
+
+// blockLoad is what a shard has under way for one block.
+type blockLoad struct {
+	unclosed int
+	head     []*charge // of the committed head, in the order of their tickets
+	tickets  []uint64  // commits of the tickets at or above the floor
+}
+
+// sealedShard is what the commit in flight will change.
+type sealedShard struct {
+	atMs     int64
+	version  uint64 // of the settings
+	charges  []*charge
+	closings []*charge
+	bans     []AskBan
+	jobs     []*job
+}
+
+// NewShard returns the core of a shard that has to be loaded. random gives attempt ids and jitter.
+func NewShard(index int, node Node, rules *Rules, random func() uint64) *Shard {
+	s := &Shard{index: index, node: node, random: random, rules: rules}
+	s.commits = committer{
+		partition: store.Shard(index), random: random,
+		owner: store.Owner{Address: node.Address, Incarnation: node.Incarnation},
+	}
+	s.forget()
+	return s
+}
+
+func (s *Shard) forget() {
+	s.commits.reset()
+	s.loaded, s.loading, s.inForce, s.lastAtMs = false, false, 0, 0
+	s.queue, s.head, s.bans, s.sealed, s.unclosed, s.closings, s.closeAt = nil, nil, nil, sealedShard{}, 0, 0, 0
+	s.rowsAsked = nil
+	s.users, s.blocks, s.jobs = map[board.UserID]*charge{}, map[board.BlockID]*blockLoad{}, jobs{}
+}
+
+// Generation counts the lives of the shard's memory.
+func (s *Shard) Generation() uint64 { return s.generation }
+
+// Now returns the shard's clock: the wall clock, or the latest time it has given out if that is later. A clock that jumps
+// back stretches cooldowns and never shrinks one.
+func (s *Shard) Now(wallMs int64) int64 { return max(wallMs, s.lastAtMs, s.sealed.atMs) }
+
+// Receive handles a message of the shard itself at wall time wallMs (Unix milliseconds) and returns what to do. The result
+// is valid until the next call.
+func (s *Shard) Receive(wallMs int64, message ShardMessage) []ShardEffect {
+	s.out = s.out[:0]
+	switch m := message.(type) {
+	case ShardLoaded:
+		s.shardLoaded(wallMs, m)
+	case RowRead:
+		s.rowRead(wallMs, m)
+	case SlotGranted:
+		s.slotGranted(wallMs)
+	case CommitDone:
+		s.commitDone(wallMs, m)
+	case TilesPlaced:
+		s.tilesPlaced(wallMs, m)
+	case SettingsMade:
+		if m.Rules.Version() > s.rules.Version() {
+			s.rules = m.Rules
+		}
+	case HealthChanged:
+		s.refuse = m.Refuse
+	case ChunkRead:
+		s.jobs.chunkRead(m)
+	case StartJob:
+		s.jobs.start(s, m)
+	case GetJobs:
+		m.Reply(s.jobs.list())
+	case Tick:
+		s.tick(wallMs)
+	}
+	s.drive(wallMs)
+	return s.out
+}
+
+// ForUser handles a message that a user of this shard is to get.
+func (s *Shard) ForUser(wallMs int64, user board.UserID, message UserMessage) []ShardEffect {
+	s.out = s.out[:0]
+	place, placing := message.(PlaceTile)
+	if s.deposed(wallMs) {
+		switch {
+		case placing && place.Forwarded:
+			s.deposedToMs = 0 // the owner's own node thinks that it is us: serve it
+		default:
+			s.emit(ForwardToOwner{Address: s.deposedBy, Message: forwarded(message)})
+			return s.out
+		}
+	}
+	s.emit(TellUser{User: user, Message: withNewestRules(message, s.rules)})
+	s.drive(wallMs)
+	return s.out
+}
+
+// FromUser handles what a user actor of this shard asks of the shard.
+func (s *Shard) FromUser(wallMs int64, effect UserEffect) []ShardEffect {
+	s.out = s.out[:0]
+	switch e := effect.(type) {
+	case AskRow:
+		switch {
+		case e.Generation != s.generation:
+		case s.loaded:
+			s.emit(ReadRow{Generation: s.generation, User: e.User})
+		default:
+			s.rowsAsked = append(s.rowsAsked, e.User)
+		}
+	case AskCharge:
+		s.askCharge(wallMs, e)
+	case AskBan:
+		if e.Generation == s.generation {
+			s.bans = append(s.bans, e)
+		}
+	}
+	s.drive(wallMs)
+	return s.out
+}
+
+func (s *Shard) emit(e ShardEffect) { s.out = append(s.out, e) }
+
+func (s *Shard) tell(user board.UserID, m UserMessage) { s.emit(TellUser{User: user, Message: m}) }
+
+func (s *Shard) deposed(wallMs int64) bool { return wallMs < s.deposedToMs }
+
+// drive takes the next step that the state allows: load, or ask for a slot.
+func (s *Shard) drive(wallMs int64) {
+	switch {
+	case s.deposed(wallMs) || s.rules == nil:
+	case !s.loaded:
+		if !s.loading && wallMs >= s.loadAtMs {
+			s.loading = true
+			s.emit(LoadShard{Generation: s.generation})
+		}
+	default:
+		s.jobs.next(s, wallMs)
+		if s.hasWork(wallMs) && s.commits.askSlot() {
+			s.emit(TakeSlot{})
+		}
+	}
+}
+
+func (s *Shard) hasWork(wallMs int64) bool {
+	return len(s.queue) > 0 || len(s.bans) > 0 || s.jobs.changed() || s.inForce != s.rules.Version() ||
+		s.closings > 0 && wallMs >= s.closeAt
+}
+
+// askCharge queues a charge unless the load or a refusal of the whole shard speaks against it.
+func (s *Shard) askCharge(wallMs int64, e AskCharge) {
+	if e.Generation != s.generation {
+		return // the user hears ReloadUser and answers "unknown"
+	}
+	refuse := func(code board.Code, waitMs int64) {
+		s.tell(e.User, ChargeRefused{Turn: e.Turn, Code: code, WaitMs: waitMs, Rules: s.rules})
+	}
+	switch {
+	case !s.loaded:
+		refuse(board.CodeStore, StoreRetryMs)
+	case s.refuse != board.CodeOK:
+		refuse(s.refuse, StoreRetryMs)
+	case s.users[e.User] != nil && s.users[e.User].state < chargePlaced:
+		refuse(board.CodeBusy, BusyRetryMs)
+	case !s.room(e.At.Block()):
+		refuse(board.CodeBusy, BusyRetryMs)
+	default:
+		s.enqueue(&charge{before: e.Before, banned: e.Before.BannedUntilMs, Charge: store.Charge{
+			User: e.User, Turn: e.Turn, Nonce: e.Nonce, At: e.At, Colour: e.Colour, Kind: board.KindUser,
+		}})
+	}
+}
+
+// room reports whether one more charge for the block may join the queue (I7: refused before anything is charged).
+func (s *Shard) room(b board.BlockID) bool {
+	load := s.blocks[b]
+	return s.unclosed < ShardOpenMax &&
+		(load == nil || load.unclosed < ShardBlockOpenMax && len(load.tickets)+load.unclosed < ShardBlockTicketsMax)
+}
+
+func (s *Shard) enqueue(c *charge) {
+	s.queue = append(s.queue, c)
+	s.unclosed++
+	s.load(c.At.Block()).unclosed++
+	if c.Kind == board.KindUser {
+		s.users[c.User] = c
+	}
+}
+
+func (s *Shard) load(b board.BlockID) *blockLoad {
+	l := s.blocks[b]
+	if l == nil {
+		l = new(blockLoad)
+		s.blocks[b] = l
+	}
+	return l
+}
+
+// release ends what a charge counts for.
+func (s *Shard) release(c *charge) {
+	s.unclosed--
+	b := c.At.Block()
+	l := s.blocks[b]
+	l.unclosed--
+	if l.unclosed == 0 && len(l.head) == 0 && len(l.tickets) == 0 {
+		delete(s.blocks, b)
+	}
+}
+
+// slotGranted seals the next commit: closings first, then bans, then charges, each checked again under the rules that the
+// commit carries.
+func (s *Shard) slotGranted(wallMs int64) {
+	if !s.commits.wantsSlot {
+		s.emit(DropSlot{}) // asked for in an earlier life
+		return
+	}
+	s.commits.wantsSlot = false
+	if !s.loaded || s.deposed(wallMs) || !s.hasWork(wallMs) || s.refuse == board.CodeClock {
+		s.emit(DropSlot{})
+		return
+	}
+	b := newShardBuilder(s, s.Now(wallMs))
+	b.bans()
+	b.closings()
+	b.charges()
+	b.jobs()
+	if b.empty() && s.inForce == s.rules.Version() {
+		s.emit(DropSlot{}) // every charge was refused at the last check
+		return
+	}
+	s.sealed = b.sealed
+	s.emit(MakeCommit{Commit: s.commits.seal(s.rules.Version(), b.state(), b.rows)})
+}
+
+func (s *Shard) commitDone(wallMs int64, m CommitDone) {
+	switch s.commits.result(m.Attempt, m.Result) {
+	case fateApplied:
+		s.applied(wallMs)
+	case fateMoved:
+		s.moved(wallMs, m.Result.Head)
+	case fateStale, fateUnknown:
+	}
+}
+
+// applied makes the sealed commit the state.
+func (s *Shard) applied(wallMs int64) {
+	sealed := s.sealed
+	older := s.inForce
+	s.lastAtMs, s.inForce = sealed.atMs, sealed.version
+	s.dropClosed(sealed.closings)
+	for _, ban := range sealed.bans {
+		s.setBanned(ban)
+		s.tell(ban.User, BanWritten{UntilMs: ban.UntilMs, Rules: s.rules})
+	}
+	s.jobs.applied(sealed.jobs)
+	s.sealed = sealedShard{}
+	for _, c := range sealed.charges {
+		c.state, c.madeAtMs = chargeOpen, wallMs
+		s.addToHead(c)
+		if c.Kind == board.KindUser {
+			s.tell(c.User, ChargeMade{Row: chargeRow(c), Rules: s.rules})
+		}
+	}
+	s.sendCharges(wallMs, sealed.charges)
+	if s.inForce != older {
+		s.emit(TellUsers{RulesChanged{Rules: s.rules}})
+	}
+	if s.inForce != older || s.reportAgain {
+		s.reportInForce()
+	}
+}
+
+// setBanned lets the charges of a user carry the ban into the rows that they will still write.
+func (s *Shard) setBanned(ban AskBan) {
+	for _, c := range slices.Concat(s.queue, s.head, s.sealed.charges) {
+		if c.User == ban.User && c.Kind == board.KindUser {
+			c.banned = ban.UntilMs
+		}
+	}
+}
+
+func (s *Shard) addToHead(c *charge) {
+	s.head = append(s.head, c)
+	l := s.load(c.At.Block())
+	l.head = append(l.head, c)
+	l.tickets = append(l.tickets, c.Ticket.Commit)
+}
+
+// dropClosed takes committed closings out of the head and lifts the floors that they held down.
+func (s *Shard) dropClosed(closings []*charge) {
+	if len(closings) == 0 {
+		return
+	}
+	gone := func(c *charge) bool { return c.state == chargeClosing }
+	s.head = slices.DeleteFunc(s.head, gone)
+	for _, c := range closings {
+		b := c.At.Block()
+		if l := s.blocks[b]; l != nil {
+			l.head = slices.DeleteFunc(l.head, gone)
+			floor := s.floor(b)
+			l.tickets = slices.DeleteFunc(l.tickets, func(commit uint64) bool { return commit < floor })
+			if l.unclosed == 0 && len(l.head) == 0 && len(l.tickets) == 0 {
+				delete(s.blocks, b)
+			}
+		}
+		if s.users[c.User] == c {
+			delete(s.users, c.User)
+		}
+	}
+	s.closings -= len(closings)
+}
+
+// floor returns the commit below which every ticket of this shard for the block is placed: that of the lowest ticket in the
+// COMMITTED head, or the next commit. A floor from uncommitted memory could hide a charge that a crash brings back.
+func (s *Shard) floor(b board.BlockID) uint64 {
+	if l := s.blocks[b]; l != nil && len(l.head) > 0 {
+		return l.head[0].Ticket.Commit
+	}
+	return s.commits.version + 1
+}
+
+// sendCharges sends charges to the regions of their blocks, one message a block.
+func (s *Shard) sendCharges(wallMs int64, charges []*charge) {
+	var order []board.BlockID
+	byBlock := map[board.BlockID][]store.Charge{}
+	for _, c := range charges {
+		c.sentAtMs = wallMs
+		b := c.At.Block()
+		if byBlock[b] == nil {
+			order = append(order, b)
+		}
+		byBlock[b] = append(byBlock[b], c.Charge)
+	}
+	for _, b := range order {
+		s.emit(SendCharges{PlaceTiles{
+			Shard: s.index, Block: b, Floor: s.floor(b), Charges: byBlock[b], SettingsVersion: s.rules.Version(), From: s.node.Address,
+		}})
+	}
+}
+
+// tilesPlaced closes charges whose placements are on the board.
+func (s *Shard) tilesPlaced(wallMs int64, m TilesPlaced) {
+	l := s.blocks[m.Block]
+	if !s.loaded || l == nil {
+		return
+	}
+	for _, r := range m.Results {
+		i := slices.IndexFunc(l.head, func(c *charge) bool { return c.Ticket == r.Ticket })
+		if i < 0 || l.head[i].state != chargeOpen {
+			continue // an echo
+		}
+		if r.Settled {
+			// The block has heard a floor above a ticket that is open here: a newer head exists.
+			s.reload(wallMs)
+			return
+		}
+		s.close(wallMs, l.head[i], r.Sequence)
+	}
+}
+
+func (s *Shard) close(wallMs int64, c *charge, sequence uint64) {
+	c.state, c.sequence = chargePlaced, sequence
+	if s.closings == 0 {
+		s.closeAt = wallMs + CloseMs
+	}
+	s.closings++
+	s.release(c)
+	if c.Kind == board.KindUser {
+		s.tell(c.User, ChargePlaced{Turn: c.Turn, Sequence: sequence, Rules: s.rules})
+		return
+	}
+	s.jobs.placed(c)
+}
+
+// tick sends again what has not been heard of, and lets overdue users know.
+func (s *Shard) tick(wallMs int64) {
+	if !s.loaded {
+		return
+	}
+	var again []*charge
+	for _, c := range s.head {
+		if c.state != chargeOpen {
+			continue
+		}
+		if wallMs-c.sentAtMs >= ResendMs || wallMs < c.sentAtMs {
+			again = append(again, c)
+		}
+		if !c.overdue && wallMs-c.madeAtMs >= OverdueMs && c.Kind == board.KindUser {
+			c.overdue = true
+			s.tell(c.User, ChargeOverdue{Turn: c.Turn, Rules: s.rules})
+		}
+	}
+	s.sendCharges(wallMs, again)
+}
+
+func (s *Shard) reportInForce() {
+	older := 0
+	for _, c := range s.head {
+		if c.state == chargeOpen && c.SettingsVersion < s.inForce {
+			older++
+		}
+	}
+	s.reportAgain = older > 0
+	s.emit(ShardInForce{Shard: s.index, Version: s.inForce, OpenOlder: older})
+}
+
+// chargeRow returns the user's row as the charge leaves it.
+func chargeRow(c *charge) store.UserRow {
+	return store.UserRow{
+		Turn: c.Turn, Nonce: c.Nonce, At: c.At, Colour: c.Colour, AtMs: c.AtMs, SettingsVersion: c.SettingsVersion,
+		Node: c.Node, Sequence: c.sequence, BannedUntilMs: c.banned,
+	}
+}
+
+func forwarded(m UserMessage) UserMessage {
+	if p, ok := m.(PlaceTile); ok {
+		p.Forwarded, p.Rules = true, nil
+		return p
+	}
+	return m
+}
+
+func withNewestRules(m UserMessage, rules *Rules) UserMessage {
+	switch m := m.(type) {
+	case PlaceTile:
+		m.Rules = rules
+		return m
+	case RegisterSession:
+		m.Rules = rules
+		return m
+	case SetBan:
+		m.Rules = rules
+		return m
+	}
+	return m
+}

@@ -1,0 +1,169 @@
+package actors
+
+import (
+	"github.com/placed-board/placed/board"
+	"github.com/placed-board/placed/store"
+)
+
+// shardBuilder puts one commit of a shard together at sealing: bans, closings, charges, jobs, in this order. A user has at
+// most one row in a commit; a later one takes the place of an earlier one.
+type shardBuilder struct {
+	s      *Shard
+	sealed sealedShard
+	rows   []store.Row
+	bytes  int
+	at     map[string]int         // index in rows by key
+	banned map[board.UserID]int64 // bans of this very commit
+}
+
+func newShardBuilder(s *Shard, atMs int64) *shardBuilder {
+	return &shardBuilder{s: s, sealed: sealedShard{atMs: atMs, version: s.rules.Version()}, at: map[string]int{}}
+}
+
+// fits reports whether the row may join, and adds it.
+func (b *shardBuilder) fits(key string, value []byte) bool {
+	size := len(key) + len(value)
+	if i, ok := b.at[key]; ok {
+		b.bytes += len(value) - len(b.rows[i].Value)
+		b.rows[i].Value = value
+		return true
+	}
+	if len(b.rows) >= store.CommitRowsMax || b.bytes+size > store.CommitRowBytesMax {
+		return false
+	}
+	b.at[key] = len(b.rows)
+	b.rows = append(b.rows, store.Row{Key: key, Value: value})
+	b.bytes += size
+	return true
+}
+
+// bannedUntil returns the ban that a row of this commit carries for a user.
+func (b *shardBuilder) bannedUntil(user board.UserID, known int64) int64 {
+	if until, ok := b.banned[user]; ok {
+		return until
+	}
+	return known
+}
+
+// bans writes the rows of bans, each on top of the user's newest durable charge.
+func (b *shardBuilder) bans() {
+	taken := min(len(b.s.bans), ShardBansMax)
+	for _, ban := range b.s.bans[:taken] {
+		if b.banned == nil {
+			b.banned = map[board.UserID]int64{}
+		}
+		b.banned[ban.User] = ban.UntilMs
+		row := ban.Before
+		for _, c := range b.s.head {
+			if c.User == ban.User && c.Kind == board.KindUser && c.Turn >= row.Turn {
+				row = chargeRow(c)
+			}
+		}
+		row.BannedUntilMs = ban.UntilMs
+		b.fits(string(ban.User), row.AppendTo(nil))
+	}
+	b.sealed.bans = append(b.sealed.bans, b.s.bans[:taken]...)
+	b.s.bans = b.s.bans[taken:]
+}
+
+// closings writes the sequence into the row of each placed charge and leaves the charge out of the head. A row that a newer
+// durable charge of the user has replaced already stays as it is.
+func (b *shardBuilder) closings() {
+	if b.s.closings == 0 {
+		return
+	}
+	for _, c := range b.s.head {
+		if c.state != chargePlaced {
+			continue
+		}
+		if newer := b.s.users[c.User]; c.Kind == board.KindUser && (newer == nil || newer == c || newer.state == chargeQueued) {
+			row := chargeRow(c)
+			row.BannedUntilMs = b.bannedUntil(c.User, c.banned)
+			if !b.fits(string(c.User), row.AppendTo(nil)) {
+				return
+			}
+		}
+		c.state = chargeClosing
+		b.sealed.closings = append(b.sealed.closings, c)
+	}
+}
+
+// jobs writes the rows of operators' jobs, with the cursor behind the last charge of this commit.
+func (b *shardBuilder) jobs() {
+	for _, j := range b.s.jobs.dirty() {
+		if !b.fits(j.ID, j.encode()) {
+			return
+		}
+		j.isDirty = false
+		b.sealed.jobs = append(b.sealed.jobs, j)
+	}
+}
+
+// charges checks every queued charge again and gives it its ticket and time, as long as rows and head have room.
+func (b *shardBuilder) charges() {
+	s := b.s
+	version := s.commits.version + 1
+	for len(s.queue) > 0 {
+		c := s.queue[0]
+		if c.Kind == board.KindUser {
+			c.banned = b.bannedUntil(c.User, c.banned)
+			if code, wait := b.check(c); code != board.CodeOK {
+				s.queue = s.queue[1:]
+				s.release(c)
+				delete(s.users, c.User)
+				s.tell(c.User, ChargeRefused{Turn: c.Turn, Code: code, WaitMs: wait, Rules: s.rules})
+				continue
+			}
+		}
+		c.AtMs, c.SettingsVersion, c.Node = b.sealed.atMs, s.rules.Version(), s.node.ID
+		c.Ticket = board.Ticket{Shard: uint8(s.index), Commit: version, Index: uint16(len(b.sealed.charges))}
+		if len(b.sealed.charges) >= store.CommitRowsMax {
+			return
+		}
+		if c.Kind == board.KindUser {
+			row := chargeRow(c)
+			if !b.fits(string(c.User), row.AppendTo(nil)) {
+				return
+			}
+		}
+		if c.job != nil {
+			c.job.sealed, c.job.isDirty = c.cursor, true
+			c.job.queued--
+			c.job.open++
+		}
+		c.state = chargeSealed
+		s.queue = s.queue[1:]
+		b.sealed.charges = append(b.sealed.charges, c)
+	}
+}
+
+// check is the last check before a charge: nothing refuses after it.
+func (b *shardBuilder) check(c *charge) (board.Code, int64) {
+	if code := b.s.rules.Settings().CheckPlacement(c.At, c.Colour); code != board.CodeOK {
+		return code, 0
+	}
+	if b.s.refuse != board.CodeOK {
+		return b.s.refuse, StoreRetryMs
+	}
+	row := c.before
+	row.BannedUntilMs = c.banned
+	return checkRow(b.sealed.atMs, &row, b.s.rules, b.s.node)
+}
+
+func (b *shardBuilder) empty() bool {
+	return len(b.rows) == 0 && len(b.sealed.closings) == 0 && len(b.sealed.charges) == 0
+}
+
+// state encodes the head: the open charges that stay, then the new ones.
+func (b *shardBuilder) state() []byte {
+	state := store.ShardState{LastAtMs: b.sealed.atMs}
+	for _, c := range b.s.head {
+		if c.state != chargeClosing {
+			state.Open = append(state.Open, c.Charge)
+		}
+	}
+	for _, c := range b.sealed.charges {
+		state.Open = append(state.Open, c.Charge)
+	}
+	return state.AppendTo(nil)
+}

@@ -1,0 +1,512 @@
+package actors
+
+// In:  FrameMade from the feed, once a tick; a user's answers; what clients ask.
+// Out: one write a session and tick on its connection; nothing waits for a slow socket.
+// A subscriber owns a slice of its node's sessions. A session whose socket is full is lagging: it keeps no queue, only the
+// set of chunks that it misses, and gets one repair when its socket takes bytes again.
+
+import (
+	"slices"
+
+	"github.com/placed-board/placed/board"
+	"github.com/placed-board/placed/wire"
+)
+
+// Bounds of a session.
+const (
+	// HeartbeatMs is the time between heartbeats of a session.
+	HeartbeatMs = 10_000
+	// PingIdleMs is after how long without a message from the client it is pinged.
+	PingIdleMs = 30_000
+	// SessionNotesMax is how many answers wait for a full socket; the oldest is dropped and counted beyond (the client asks
+	// again with the same turn and nonce).
+	SessionNotesMax = 16
+)
+
+// Hello is what every session of a node hears of it.
+type NodeHello struct {
+	Epoch       uint64
+	Incarnation uint64
+}
+
+// Subscriber is the core of a subscriber actor. It calls wire.Conn, which never blocks.
+type Subscriber struct {
+	index    int
+	node     Node
+	hello    NodeHello
+	rules    *Rules
+	tick     uint64
+	hashes   board.Hashes
+	table    map[board.ChunkID]ChunkMark // every chunk that meets the board and has placements
+	sessions map[wire.SessionID]*session
+	order    []*session // writes start at a rotating place, so that nobody is always last
+	turn     int
+	online   int
+	counters SubscriberCounters
+	out      []SubscriberEffect
+}
+
+// SubscriberCounters counts what a subscriber did since it was made.
+type SubscriberCounters struct {
+	Sends, SendBytes, Lags, Recoveries, NotesDropped, Repairs, Resumes, HashRequests int64
+}
+
+// session is one websocket connection.
+type session struct {
+	id      wire.SessionID
+	conn    wire.Conn
+	user    board.UserID
+	place   int // in order
+	state   sessionState
+	chunks  wire.ChunkRect // when not whole
+	whole   bool
+	resume  uint64
+	lagging bool                     // the socket kept a tail, or chunks are missed
+	missed  map[board.ChunkID]uint64 // sequence that the client holds of each chunk that it misses
+	asked   bool                     // for the missed chunks
+	stale   bool                     // the settings changed while the socket was full
+	notes   []wire.Sealed            // answers that wait for the socket
+	heardMs int64
+	beatMs  int64
+}
+
+type sessionState uint8
+
+const (
+	sessionIdle     sessionState = iota // has not subscribed
+	sessionResuming                     // waits for ResumeMade
+	sessionLive
+)
+
+// NewSubscriber returns the core of the subscriber with the given index on its node.
+func NewSubscriber(index int, node Node, hello NodeHello, rules *Rules, tick uint64) *Subscriber {
+	return &Subscriber{
+		index: index, node: node, hello: hello, rules: rules, tick: tick,
+		table: map[board.ChunkID]ChunkMark{}, sessions: map[wire.SessionID]*session{},
+	}
+}
+
+// Counters returns what the subscriber did so far.
+func (s *Subscriber) Counters() SubscriberCounters { return s.counters }
+
+// Sessions returns how many sessions the subscriber owns.
+func (s *Subscriber) Sessions() int { return len(s.order) }
+
+// Lagging returns how many sessions wait for their sockets.
+func (s *Subscriber) Lagging() int {
+	n := 0
+	for _, x := range s.order {
+		if x.lagging {
+			n++
+		}
+	}
+	return n
+}
+
+// Receive handles one message at wall time wallMs (Unix milliseconds) and returns what to do. The result is valid until the
+// next call.
+func (s *Subscriber) Receive(wallMs int64, message SubscriberMessage) []SubscriberEffect {
+	s.out = s.out[:0]
+	switch m := message.(type) {
+	case SessionOpened:
+		s.open(wallMs, m)
+	case SessionClosed:
+		s.closed(m.Session)
+	case SessionSent:
+		if x := s.sessions[m.Session]; x != nil {
+			x.heardMs = wallMs
+			s.sent(x, m.Message)
+		}
+	case FrameMade:
+		s.frame(m)
+	case SettingsTold:
+		s.settings(m)
+	case RepairMade:
+		s.repaired(m)
+	case ResumeMade:
+		s.resumed(m)
+	case Answered:
+		if x := s.sessions[m.Session]; x != nil {
+			x.heardMs = wallMs
+			s.note(x, wire.SealServer(&wire.Placed{PlaceOutcome: m.Outcome}))
+		}
+	case StatusChanged:
+		if x := s.sessions[m.Session]; x != nil {
+			s.note(x, wire.SealServer(&wire.Me{Turn: m.Status.Turn, WaitMs: m.Status.WaitMs, BannedUntilMs: m.Status.BannedUntil}))
+		}
+	case Drained:
+		move := wire.SealServer(&wire.Move{WithinMs: m.WithinMs})
+		for _, x := range s.order {
+			s.note(x, move)
+		}
+	case SubscriberTick:
+		s.online = m.Online
+		s.pass(wallMs)
+	}
+	return s.out
+}
+
+func (s *Subscriber) emit(e SubscriberEffect) { s.out = append(s.out, e) }
+
+func (s *Subscriber) open(wallMs int64, m SessionOpened) {
+	x := &session{id: m.Session, conn: m.Conn, user: m.User, heardMs: wallMs, beatMs: wallMs, place: len(s.order)}
+	s.sessions[m.Session] = x
+	s.order = append(s.order, x)
+	s.note(x, wire.SealServer(&wire.Hello{
+		Protocol: wire.Protocol, Epoch: s.hello.Epoch, Incarnation: s.hello.Incarnation, Tick: s.tick, ServerTimeMs: wallMs,
+		HeartbeatMs: HeartbeatMs, Settings: s.rules.Record.Settings, User: m.User,
+	}))
+	if m.User != "" {
+		s.emit(ToShard{User: m.User, Message: RegisterSession{User: m.User, Session: s.ref(x)}})
+	}
+}
+
+func (s *Subscriber) ref(x *session) SessionRef {
+	return SessionRef{Node: s.node.Address, Session: x.id}
+}
+
+func (s *Subscriber) closed(id wire.SessionID) {
+	x := s.sessions[id]
+	if x == nil {
+		return
+	}
+	delete(s.sessions, id)
+	last := s.order[len(s.order)-1]
+	s.order[x.place], last.place = last, x.place
+	s.order[len(s.order)-1] = nil
+	s.order = s.order[:len(s.order)-1]
+	if x.user != "" {
+		s.emit(ToShard{User: x.user, Message: ForgetSession{User: x.user, Session: s.ref(x)}})
+	}
+}
+
+// sent acts on a client's message.
+func (s *Subscriber) sent(x *session, message wire.ClientMessage) {
+	switch m := message.(type) {
+	case *wire.Subscribe:
+		s.subscribe(x, m)
+	case *wire.Repair:
+		s.counters.Repairs++
+		s.emit(ToFeed{GetRepair{Subscriber: s.index, Session: x.id, Chunks: s.within(x, m.Chunks)}})
+	case *wire.GetHashes:
+		s.counters.HashRequests++
+		s.note(x, wire.SealServer(s.chunkHashes(m.Chunks)))
+	case *wire.Place: // goes to the shard, never here
+	}
+}
+
+// within leaves the chunks that the session subscribes to.
+func (s *Subscriber) within(x *session, chunks []wire.ChunkAt) []wire.ChunkAt {
+	return slices.DeleteFunc(slices.Clone(chunks), func(c wire.ChunkAt) bool { return !x.sees(c.Chunk) })
+}
+
+func (x *session) sees(c board.ChunkID) bool {
+	r := x.chunks
+	return x.whole || c.Col() >= r.Col && c.Col() < r.Col+r.Cols && c.Row() >= r.Row && c.Row() < r.Row+r.Rows
+}
+
+func (s *Subscriber) subscribe(x *session, m *wire.Subscribe) {
+	switch {
+	case m.Whole && !s.rules.Settings().Whole():
+		s.note(x, wire.SealServer(&wire.Notice{Code: board.CodeBadMessage, Detail: "the board is too large to be sent whole: subscribe to chunks"}))
+		return
+	case !m.Whole && m.Chunks.Cols*m.Chunks.Rows > wire.SubscribeChunksMax:
+		s.note(x, wire.SealServer(&wire.Notice{Code: board.CodeBadMessage, Detail: "too many chunks in one subscription"}))
+		return
+	}
+	x.whole, x.chunks = m.Whole, m.Chunks
+	x.missed, x.asked = nil, false
+	r := m.Resume
+	if m.Whole && r != nil && r.Epoch == s.hello.Epoch && r.Incarnation == s.hello.Incarnation && r.Tick <= s.tick {
+		s.counters.Resumes++
+		x.state, x.resume = sessionResuming, r.Tick
+		s.emit(ToFeed{GetResume{Subscriber: s.index, Session: x.id, Tick: r.Tick}})
+		return
+	}
+	s.base(x)
+}
+
+// base starts frames after the newest tick.
+func (s *Subscriber) base(x *session) {
+	x.state = sessionLive
+	b := wire.Base{Tick: s.tick}
+	for id, mark := range s.table {
+		if x.sees(id) {
+			b.Chunks = append(b.Chunks, wire.ChunkAt{Chunk: id, Sequence: mark.Sequence})
+		}
+	}
+	slices.SortFunc(b.Chunks, func(p, q wire.ChunkAt) int { return int(p.Chunk) - int(q.Chunk) })
+	s.note(x, wire.SealServer(&b))
+}
+
+// resumed sends the frames that a returning client has missed; without them it gets a base like a new one.
+func (s *Subscriber) resumed(m ResumeMade) {
+	x := s.sessions[m.Session]
+	if x == nil || x.state != sessionResuming {
+		return
+	}
+	if !m.OK {
+		s.base(x)
+		return
+	}
+	x.state = sessionLive
+	for i, sealed := range m.Messages {
+		if x.lagging || s.write(x, sealed) == wire.WriteBusy {
+			// The socket is full in the middle: the rest is compared with a base instead.
+			_ = i
+			s.base(x)
+			return
+		}
+	}
+	s.note(x, wire.SealServer(&wire.Base{Tick: m.Tick, Resumed: true}))
+}
+
+func (s *Subscriber) chunkHashes(r wire.ChunkRect) *wire.ChunkHashes {
+	h := &wire.ChunkHashes{Tick: s.tick}
+	view := session{chunks: r}
+	for id, mark := range s.table {
+		if view.sees(id) && len(h.Chunks) < wire.HashesChunksMax {
+			h.Chunks = append(h.Chunks, wire.ChunkHash{Chunk: id, Sequence: mark.Sequence, Tiles: mark.Tiles})
+		}
+	}
+	slices.SortFunc(h.Chunks, func(p, q wire.ChunkHash) int { return int(p.Chunk) - int(q.Chunk) })
+	return h
+}
+
+// frame writes a tick to every live session: the shared frame, or for sessions of some chunks their part of it.
+func (s *Subscriber) frame(m FrameMade) {
+	s.tick, s.hashes = m.Tick, m.Hashes
+	for _, mark := range m.Marks {
+		s.table[mark.Chunk] = mark
+	}
+	s.each(func(x *session) {
+		if x.state != sessionLive {
+			return
+		}
+		if x.lagging {
+			x.miss(m.Marks)
+			s.recover(x)
+			return
+		}
+		sealed := m.Whole
+		if !x.whole {
+			sealed = x.part(m)
+		}
+		if sealed != nil && s.write(x, sealed) == wire.WriteBusy {
+			x.miss(m.Marks)
+		}
+	})
+}
+
+// each visits the sessions, from a place that moves on.
+func (s *Subscriber) each(visit func(*session)) {
+	n := len(s.order)
+	if n == 0 {
+		return
+	}
+	s.turn = (s.turn + n/7 + 1) % n
+	for i := range n {
+		visit(s.order[(s.turn+i)%n])
+	}
+}
+
+// part encodes the sections that the session subscribes to; nil when there are none.
+func (x *session) part(m FrameMade) wire.Sealed {
+	var sections []wire.Section
+	for i := range m.Sections {
+		if x.sees(m.Sections[i].Chunk) {
+			sections = append(sections, m.Sections[i])
+		}
+	}
+	if len(sections) == 0 {
+		return nil
+	}
+	return wire.SealServer(&wire.Frame{Tick: m.Tick, Sections: sections})
+}
+
+// miss adds the chunks of a frame to what the session misses, with the sequence that its client holds.
+func (x *session) miss(marks []ChunkMark) {
+	for _, mark := range marks {
+		if !x.sees(mark.Chunk) {
+			continue
+		}
+		if x.missed == nil {
+			x.missed = map[board.ChunkID]uint64{}
+		}
+		if _, ok := x.missed[mark.Chunk]; !ok {
+			x.missed[mark.Chunk] = mark.Before
+		}
+	}
+}
+
+// write sends a message and counts; it marks the session as lagging when the socket is full.
+func (s *Subscriber) write(x *session, m wire.Sealed) wire.WriteStatus {
+	status := x.conn.Send(m)
+	switch status {
+	case wire.WriteDone:
+		s.counters.Sends++
+		s.counters.SendBytes += int64(len(m))
+	case wire.WriteKept:
+		s.counters.Sends++
+		s.counters.SendBytes += int64(len(m))
+		s.lag(x)
+	case wire.WriteBusy:
+		s.lag(x)
+	case wire.WriteClosed: // transport tells: SessionClosed
+	}
+	return status
+}
+
+func (s *Subscriber) lag(x *session) {
+	if !x.lagging {
+		x.lagging = true
+		s.counters.Lags++
+	}
+}
+
+// note sends an answer, or lets it wait for the socket.
+func (s *Subscriber) note(x *session, m wire.Sealed) {
+	if len(x.notes) == 0 && s.write(x, m) != wire.WriteBusy {
+		return
+	}
+	if len(x.notes) >= SessionNotesMax {
+		x.notes = slices.Delete(x.notes, 0, 1)
+		s.counters.NotesDropped++
+	}
+	x.notes = append(x.notes, m)
+}
+
+// recover brings a lagging session back to date: the kept tail, waiting settings and answers, then one repair.
+func (s *Subscriber) recover(x *session) {
+	if x.conn.Flush() != wire.WriteDone {
+		return
+	}
+	if x.stale {
+		if s.write(x, wire.SealServer(&wire.SettingsChanged{Tick: s.tick, Settings: s.rules.Record.Settings})) == wire.WriteBusy {
+			return
+		}
+		x.stale = false
+	}
+	for len(x.notes) > 0 {
+		if s.write(x, x.notes[0]) == wire.WriteBusy {
+			return
+		}
+		x.notes = x.notes[1:]
+	}
+	x.notes = nil
+	if x.asked || x.conn.Flush() != wire.WriteDone {
+		return
+	}
+	if len(x.missed) == 0 {
+		x.lagging = false
+		s.counters.Recoveries++
+		return
+	}
+	x.asked = true
+	ask := GetRepair{Subscriber: s.index, Session: x.id}
+	for id, sequence := range x.missed {
+		ask.Chunks = append(ask.Chunks, wire.ChunkAt{Chunk: id, Sequence: sequence})
+	}
+	s.emit(ToFeed{ask})
+}
+
+// repaired sends a repair: the answer to a client's request, or the end of a lag.
+func (s *Subscriber) repaired(m RepairMade) {
+	x := s.sessions[m.Session]
+	if x == nil {
+		return
+	}
+	if !x.asked {
+		if m.Sealed != nil {
+			s.note(x, m.Sealed)
+		}
+		return
+	}
+	if m.Sealed == nil || s.write(x, m.Sealed) != wire.WriteBusy {
+		for _, c := range m.Chunks {
+			delete(x.missed, c.Chunk)
+		}
+	}
+	x.asked = false
+	s.recover(x)
+}
+
+// settings puts new settings in force for the frames that follow.
+func (s *Subscriber) settings(m SettingsTold) {
+	s.rules, s.hashes = m.Rules, m.Hashes
+	old := s.table
+	s.table = make(map[board.ChunkID]ChunkMark, len(m.Table))
+	var added []ChunkMark
+	for _, mark := range m.Table {
+		s.table[mark.Chunk] = mark
+		if _, ok := old[mark.Chunk]; !ok {
+			added = append(added, mark)
+		}
+	}
+	s.each(func(x *session) {
+		if x.lagging || s.write(x, m.Sealed) == wire.WriteBusy {
+			x.stale = true
+		}
+		if x.state == sessionLive && (!x.whole || s.rules.Settings().Whole()) {
+			s.addChunks(x, added)
+		}
+	})
+}
+
+// addChunks lets a session have chunks that a grown board shows (again): it misses them, so a repair brings them.
+func (s *Subscriber) addChunks(x *session, added []ChunkMark) {
+	for _, mark := range added {
+		if !x.sees(mark.Chunk) {
+			continue
+		}
+		if x.missed == nil {
+			x.missed = map[board.ChunkID]uint64{}
+		}
+		x.missed[mark.Chunk] = 0
+	}
+	if len(x.missed) > 0 {
+		s.lag(x)
+		s.recover(x)
+	}
+}
+
+// pass lets time pass: lagging sessions try again, others get their heartbeat, silent ones a ping.
+func (s *Subscriber) pass(wallMs int64) {
+	var shared wire.Sealed
+	s.each(func(x *session) {
+		if x.lagging {
+			s.recover(x)
+		}
+		if wallMs-x.heardMs >= PingIdleMs {
+			x.heardMs = wallMs
+			x.conn.Ping()
+		}
+		if x.lagging || x.state != sessionLive || wallMs-x.beatMs < HeartbeatMs {
+			return
+		}
+		x.beatMs = wallMs
+		if !x.whole {
+			s.write(x, s.heartbeat(wallMs, s.partHashes(x)))
+			return
+		}
+		if shared == nil {
+			shared = s.heartbeat(wallMs, s.hashes)
+		}
+		s.write(x, shared)
+	})
+}
+
+func (s *Subscriber) heartbeat(wallMs int64, h board.Hashes) wire.Sealed {
+	return wire.SealServer(&wire.Heartbeat{Tick: s.tick, ServerTimeMs: wallMs, Online: uint64(s.online), Hashes: h})
+}
+
+func (s *Subscriber) partHashes(x *session) board.Hashes {
+	var h board.Hashes
+	for id, mark := range s.table {
+		if x.sees(id) {
+			h.Tiles ^= mark.Tiles
+			h.Sequences ^= board.SequenceHash(id, mark.Sequence)
+		}
+	}
+	return h
+}
