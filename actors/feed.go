@@ -101,6 +101,8 @@ func (f *Feed) Receive(wallMs int64, message FeedMessage) []FeedEffect {
 		f.emit(ToSubscriber{m.Subscriber, RepairMade{Session: m.Session, Chunks: m.Chunks, Sealed: sealed}})
 	case GetResume:
 		f.emit(ToSubscriber{m.Subscriber, f.resume(m)})
+	case GetColour:
+		f.emit(ToSubscriber{m.Subscriber, f.withColour(m.Answered)})
 	case GetBody:
 		m.Reply(f.body())
 	case GetTiles:
@@ -357,6 +359,19 @@ func (f *Feed) repair(chunks []wire.ChunkAt) wire.Sealed {
 		return nil
 	}
 	return wire.SealServer(&wire.Frame{Tick: f.tick, Repair: true, Sections: sections})
+}
+
+// withColour fills in what the newest frame shows at the tile of a refusal.
+func (f *Feed) withColour(a Answered) Answered {
+	p := a.Outcome.At
+	if !f.rules.Settings().Bounds().Contains(p) {
+		return a
+	}
+	a.Outcome.TrueColour = true
+	if c := f.chunks[p.Chunk()]; c != nil {
+		a.Outcome.Colour = c.tiles[p.Tile()]
+	}
+	return a
 }
 
 // body packs the board as of the newest frame.

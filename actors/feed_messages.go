@@ -59,6 +59,12 @@ type GetResume struct {
 	Tick       uint64
 }
 
+// GetColour asks to fill the true colour of its tile into a refusal. From: a subscriber. Answer: Answered.
+type GetColour struct {
+	Subscriber int
+	Answered   Answered
+}
+
 // GetBody asks for the packed board as of the newest frame. From: an HTTP request.
 type GetBody struct{ Reply func(PublishedBody) } // must not block
 
@@ -74,6 +80,7 @@ func (FeedTick) feedMessage()     {}
 func (FeedSettings) feedMessage() {}
 func (GetRepair) feedMessage()    {}
 func (GetResume) feedMessage()    {}
+func (GetColour) feedMessage()    {}
 func (GetBody) feedMessage()      {}
 func (GetTiles) feedMessage()     {}
 

@@ -128,7 +128,7 @@ func (s *Subscriber) Receive(wallMs int64, message SubscriberMessage) []Subscrib
 	case Answered:
 		if x := s.sessions[m.Session]; x != nil {
 			x.heardMs = wallMs
-			s.note(x, wire.SealServer(&wire.Placed{PlaceOutcome: m.Outcome}))
+			s.answered(x, m)
 		}
 	case StatusChanged:
 		if x := s.sessions[m.Session]; x != nil {
@@ -159,6 +159,16 @@ func (s *Subscriber) open(wallMs int64, m SessionOpened) {
 	if m.User != "" {
 		s.emit(ToShard{User: m.User, Message: RegisterSession{User: m.User, Session: s.ref(x)}})
 	}
+}
+
+// answered passes an answer on; a refusal fetches the tile's true colour first.
+func (s *Subscriber) answered(x *session, m Answered) {
+	o := &m.Outcome
+	if o.Verdict == board.VerdictRefused && !o.TrueColour && s.rules.Settings().Bounds().Contains(o.At) {
+		s.emit(ToFeed{GetColour{Subscriber: s.index, Answered: m}})
+		return
+	}
+	s.note(x, wire.SealServer(&wire.Placed{PlaceOutcome: *o}))
 }
 
 func (s *Subscriber) ref(x *session) SessionRef {
@@ -250,11 +260,9 @@ func (s *Subscriber) resumed(m ResumeMade) {
 		return
 	}
 	x.state = sessionLive
-	for i, sealed := range m.Messages {
+	for _, sealed := range m.Messages {
 		if x.lagging || s.write(x, sealed) == wire.WriteBusy {
-			// The socket is full in the middle: the rest is compared with a base instead.
-			_ = i
-			s.base(x)
+			s.base(x) // the socket is full in the middle: the client compares the rest with a base
 			return
 		}
 	}

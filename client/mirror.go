@@ -19,15 +19,16 @@ var ErrEpoch = errors.New("client: board of another epoch")
 // newer than the frames: held < sent is a chunk behind, which Behind names for a repair; held > sent is a chunk ahead, which
 // skips what it has. The mirror equals the node's board at Tick exactly when all chunks have held == sent (Settled).
 type Mirror struct {
-	epoch    uint64
-	settings board.Settings
-	watched  wire.ChunkRect // what was subscribed to; whole board when everything is true
-	whole    bool
-	area     wire.ChunkRect // watched chunks that meet the board
-	chunks   []mirrorChunk  // of area, row by row
-	tick     uint64
-	loaded   bool
-	hashes   board.Hashes // of what is held
+	epoch      uint64
+	settings   board.Settings
+	watched    wire.ChunkRect // what was subscribed to, unless everything was
+	everything bool
+	area       wire.ChunkRect // watched chunks that meet the board
+	chunks     []mirrorChunk  // of area, row by row
+	tick       uint64
+	complete   uint64 // every frame up to this tick has been applied; the newest may have come in part only
+	loaded     bool
+	hashes     board.Hashes // of what is held
 
 	unsettled int // chunks with held != sent, of unknown position or dirty
 	wanting   int // chunks to be named by Behind
@@ -56,20 +57,20 @@ func (c *mirrorChunk) wanting() bool {
 
 // NewMirror returns a mirror of the whole board of an epoch under settings. Nothing is known of it yet.
 func NewMirror(epoch uint64, s *board.Settings) *Mirror {
-	m := &Mirror{whole: true}
+	m := &Mirror{everything: true}
 	m.Reset(epoch, s)
 	return m
 }
 
 // Reset forgets everything and starts again with another epoch.
 func (m *Mirror) Reset(epoch uint64, s *board.Settings) {
-	*m = Mirror{epoch: epoch, settings: *s, watched: m.watched, whole: m.whole, repeats: m.repeats}
+	*m = Mirror{epoch: epoch, settings: *s, watched: m.watched, everything: m.everything, repeats: m.repeats}
 	m.regrid()
 }
 
 // Watch changes what is mirrored: the whole board, or a rectangle of chunks. What is held of chunks that stay is kept.
 func (m *Mirror) Watch(whole bool, rect wire.ChunkRect) {
-	m.whole, m.watched = whole, rect
+	m.everything, m.watched = whole, rect
 	m.regrid()
 }
 
@@ -88,6 +89,22 @@ func (m *Mirror) Epoch() uint64 { return m.epoch }
 
 // Tick returns the tick of the newest frame or base.
 func (m *Mirror) Tick() uint64 { return m.tick }
+
+// ResumeTick returns the tick to resume from: of frames up to it nothing is missing. The newest frame itself is asked for
+// again, for a node may send a tick in several frames; what has been applied is passed over.
+func (m *Mirror) ResumeTick() uint64 { return m.complete }
+
+func (m *Mirror) advance(tick uint64) {
+	if tick > m.tick {
+		m.complete, m.tick = m.tick, tick
+	}
+}
+
+// Reached notes that everything up to a tick has been sent: a heartbeat says so.
+func (m *Mirror) Reached(tick uint64) {
+	m.tick = max(m.tick, tick)
+	m.complete = m.tick
+}
 
 // Hashes returns the hashes of what is held. They are the board's at Tick when Settled.
 func (m *Mirror) Hashes() board.Hashes { return m.hashes }
@@ -140,7 +157,7 @@ func (m *Mirror) Apply(frame []byte) error {
 		return err
 	}
 	if !repair {
-		m.tick = max(m.tick, tick)
+		m.advance(tick)
 	}
 	return nil
 }
@@ -151,7 +168,7 @@ func (m *Mirror) ApplyFrame(f *wire.Frame) {
 		m.ApplySection(f.Tick, f.Repair, &f.Sections[i])
 	}
 	if !f.Repair {
-		m.tick = max(m.tick, f.Tick)
+		m.advance(f.Tick)
 	}
 }
 
@@ -177,7 +194,7 @@ func (m *Mirror) ApplySection(tick uint64, repair bool, s *wire.Section) {
 		m.repair(s.Chunk, c, s)
 	case c.known:
 		start := c.sent
-		c.sent += advance(s)
+		c.sent += length(s)
 		m.extend(s.Chunk, c, start, s)
 	}
 	m.count(c, +1)
@@ -201,7 +218,7 @@ func (m *Mirror) ApplyBase(b *wire.Base) {
 			m.count(c, +1)
 		}
 	}
-	m.tick = b.Tick
+	m.tick, m.complete = b.Tick, b.Tick
 }
 
 // ApplyBody adopts every chunk of a fetched board that is newer than what is held. It returns ErrEpoch for another board.
@@ -235,14 +252,17 @@ func (m *Mirror) ApplyHashes(rect wire.ChunkRect, h *wire.ChunkHashes) (differen
 			want = h.Chunks[i]
 		}
 		m.count(c, -1)
+		if c.known && c.sent != want.Sequence {
+			c.dirty = true // a run was missed: what is held is not what its sequence says
+		}
 		c.known, c.sent = true, want.Sequence
 		switch {
+		case c.dirty:
+			different++
 		case c.held < want.Sequence:
 		case c.held > want.Sequence, c.tileHash(id) != want.Tiles:
 			different++
 			c.dirty = true
-		default:
-			c.dirty = false
 		}
 		if c.dirty && want.Sequence == 0 {
 			m.blank(id, c)

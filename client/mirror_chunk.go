@@ -54,7 +54,7 @@ func (m *Mirror) each(rect wire.ChunkRect, f func(board.ChunkID, *mirrorChunk)) 
 func (m *Mirror) regrid() {
 	cols, rows := board.ChunkGrid(m.settings.Width, m.settings.Height)
 	area := wire.ChunkRect{Cols: cols, Rows: rows}
-	if !m.whole {
+	if !m.everything {
 		area = meet(m.watched, area)
 	}
 	if area == m.area && m.chunks != nil {
@@ -91,8 +91,8 @@ func (c *mirrorChunk) tileHash(id board.ChunkID) uint64 {
 	return c.tiles.Hash(id)
 }
 
-// advance returns by how much a run or patch moves its chunk's sequence.
-func advance(s *wire.Section) uint64 {
+// length returns by how much a run or patch moves its chunk's sequence.
+func length(s *wire.Section) uint64 {
 	if s.Kind == wire.SectionPatch {
 		return s.Advance
 	}
@@ -102,7 +102,7 @@ func advance(s *wire.Section) uint64 {
 // extend applies the tiles of a run or patch that begins after the sequence start, as far as they are news. A patch whose
 // first part is held already is applied whole: it has the last colour of every tile that it touches.
 func (m *Mirror) extend(id board.ChunkID, c *mirrorChunk, start uint64, s *wire.Section) {
-	end := start + advance(s)
+	end := start + length(s)
 	if c.held < start || c.held >= end {
 		return
 	}
@@ -148,7 +148,7 @@ func (m *Mirror) repair(id board.ChunkID, c *mirrorChunk, s *wire.Section) {
 		c.dirty = false
 	}
 	m.extend(id, c, c.askedAt, s)
-	if end := c.askedAt + advance(s); end > c.sent || !c.known {
+	if end := c.askedAt + length(s); end > c.sent || !c.known {
 		c.known, c.sent = true, end
 	}
 	c.resting = c.held < c.sent

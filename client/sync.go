@@ -79,7 +79,7 @@ func (y *syncer) state() State {
 func (y *syncer) hello(h *wire.Hello) {
 	same := y.mirror != nil && y.mirror.Epoch() == h.Epoch
 	if !same {
-		y.mirror = &Mirror{whole: y.whole, watched: y.rect}
+		y.mirror = &Mirror{everything: y.whole, watched: y.rect}
 		y.mirror.Reset(h.Epoch, &h.Settings)
 	} else if h.Settings.Version > y.mirror.settings.Version {
 		y.mirror.ApplySettings(&h.Settings)
@@ -87,7 +87,7 @@ func (y *syncer) hello(h *wire.Hello) {
 	var resume *wire.Resume
 	y.positioned = y.positioned && same && y.incarnation == h.Incarnation
 	if y.positioned {
-		resume = &wire.Resume{Epoch: h.Epoch, Incarnation: h.Incarnation, Tick: y.mirror.Tick()}
+		resume = &wire.Resume{Epoch: h.Epoch, Incarnation: h.Incarnation, Tick: y.mirror.ResumeTick()}
 	}
 	y.connected, y.incarnation = true, h.Incarnation
 	y.subscribe(resume)
@@ -277,7 +277,7 @@ func (y *syncer) heartbeat(h *wire.Heartbeat) (have board.Hashes, diverged bool)
 		return have, false
 	}
 	y.applySettings(h.Tick)
-	y.mirror.tick = max(y.mirror.tick, h.Tick)
+	y.mirror.Reached(h.Tick)
 	y.mirror.Retry()
 	if !y.mirror.Settled() {
 		if y.ahead++; y.ahead >= aheadHeartbeatsMax && y.mirror.wanting == 0 {

@@ -116,6 +116,8 @@ var (
 	ErrExists = errors.New("board exists")
 	// ErrInvalid says that a call breaks the rules of Commit or Snapshot: a fault in the caller. Nothing was sent.
 	ErrInvalid = errors.New("invalid call")
+	// ErrFull says that there is no space left for data. Nothing was sent: try again later.
+	ErrFull = errors.New("no space left for data")
 	// ErrClosed says that the store was closed before the call. Nothing was sent.
 	ErrClosed = errors.New("store is closed")
 )
@@ -151,8 +153,8 @@ type Store interface {
 
 	// Commit makes one conditional write. A nil error gives a known result. An error that wraps ErrUnknown means that the
 	// commit may have been applied, or may yet be: send the same commit again. With any other error this call has sent
-	// nothing and never will: ErrInvalid (a fault in the caller), ErrClosed, or ctx was done before the start. Earlier
-	// sends of the same commit are a matter of their own. The store keeps no reference to c after it returns.
+	// nothing and never will: ErrInvalid (a fault in the caller), ErrFull, ErrClosed, or ctx was done before the start.
+	// Earlier sends of the same commit are a matter of their own. The store keeps no reference to c after it returns.
 	Commit(ctx context.Context, c *Commit) (Result, error)
 	// Head returns the newest head of a partition, linearizable with commits; the zero Head when there is none.
 	Head(ctx context.Context, p Partition) (Head, error)

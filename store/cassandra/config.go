@@ -24,6 +24,7 @@ const (
 	connectTries      = 2                      // for one connection, connectPause apart
 	connectPause      = 200 * time.Millisecond
 	schemaAgreeMax    = 30 * time.Second // until all Cassandra nodes know the same tables
+	schemaTimeout     = 30 * time.Second // of one statement that changes the schema, at least
 )
 
 // Config says where a board is kept and how. Get one from DefaultConfig.
@@ -50,6 +51,8 @@ type Config struct {
 	TLSKeyFile  string
 
 	Log *slog.Logger // nil: silence
+
+	requestTimeout time.Duration // of requests other than connecting, if longer than Timeout
 }
 
 // DefaultConfig returns the settings for a cluster on this machine.
@@ -123,7 +126,7 @@ func (c *Config) cluster(keyspace, dataCentre string) (*gocql.ClusterConfig, err
 	cl.Keyspace = keyspace
 	cl.Consistency = consistencies[c.Consistency]
 	cl.SerialConsistency = serialConsistencies[c.SerialConsistency]
-	cl.Timeout = c.Timeout
+	cl.Timeout = max(c.Timeout, c.requestTimeout)
 	cl.ConnectTimeout = c.Timeout
 	cl.WriteTimeout = c.Timeout
 	cl.NumConns = connectionsOfHost

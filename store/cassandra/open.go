@@ -39,19 +39,18 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	return s, nil
 }
 
-// prepare lets the driver learn where the statements' partition keys are. It would do so at first use too, but when no
-// connection is up at that moment it remembers the failure for ever and no longer finds the replicas.
+// prepare has the statements of guarded data prepared, so that a commit is one request from the first on, and lets the
+// driver learn where their partition keys are. It would do so at first use too, but when no connection is up at that moment
+// it remembers the failure for ever and no longer finds the replicas.
 func (s *Store) prepare(ctx context.Context) error {
-	for _, stmt := range []string{shardUpdate, shardFirst, journalUpdate, journalFirst} {
+	for _, stmt := range []string{
+		shardHead, shardFirst, shardUpdate, shardRowWrite, shardRow,
+		journalHead, journalFirst, journalUpdate, journalRowWrite, journalPage,
+	} {
 		b := s.session.NewBatch(gocql.LoggedBatch).WithContext(ctx)
-		args := make([]any, strings.Count(stmt, "?"))
-		for i := range args {
-			args[i] = 0
-		}
-		b.Query(stmt, args...)
-		// The values make no sense, so the key itself may not come out; an answer of the server's is what counts.
-		if _, err := b.GetRoutingKey(); err != nil && errors.As(err, new(gocql.RequestError)) {
-			return fmt.Errorf("cassandra: %s", oneLine(err.Error()))
+		b.Query(stmt, make([]any, strings.Count(stmt, "?"))...)
+		if _, err := b.GetRoutingKey(); err != nil {
+			return fmt.Errorf("cassandra: prepare the statements: %s", oneLine(err.Error()))
 		}
 	}
 	return nil

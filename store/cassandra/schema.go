@@ -62,6 +62,7 @@ func CreateSchema(ctx context.Context, cfg Config) error {
 	if err := cfg.Validate(); err != nil {
 		return err
 	}
+	cfg.requestTimeout = schemaTimeout
 	session, dc, err := firstSession(ctx, &cfg)
 	if err != nil {
 		return err

@@ -8,7 +8,7 @@
 // tiles up. It is ahead (held > sent) when a board fetched over HTTP is newer than the frames: those are dropped until they
 // catch up. Nothing is ever read back from a canvas: this is the truth that the renderer draws.
 
-import { CHUNK_TILES, chunkOf, rectHas, tileIndex, tileOrigin, CHUNK_SIZE, type ChunkRect } from "./grid.ts";
+import { CHUNK_SIZE, CHUNK_TILES, chunkOf, rectHas, rectWithin, tileIndex, tileOrigin, type ChunkRect } from "./grid.ts";
 import { sequenceHash, tileHash, tilesHash, xorWord, sameWord, ZERO_WORD, type Word } from "./hash.ts";
 import type { BoardBody, ChunkAt, ChunkHash, Frame, Section, Tiles } from "./wire.ts";
 
@@ -34,15 +34,18 @@ interface Buffered {
 /** Told of every change of tiles: some tiles of a chunk by index, or null for the whole chunk. */
 export type ChunkListener = (chunk: number, tiles: readonly number[] | null) => void;
 
+const EMPTY: ChunkRect = { col: 0, row: 0, cols: 0, rows: 0 };
+
 export class Board {
   /** Called after tiles changed. */
   onChange: ChunkListener = () => {};
 
   readonly #chunks = new Map<number, Chunk>();
-  #scope: ChunkRect = { col: 0, row: 0, cols: 0, rows: 0 };
+  #scope: ChunkRect = EMPTY;
   #buffer: Buffered[] | null = null;
   #buffered = 0;
   #baseTick = 0;
+  #based: ChunkRect = EMPTY; // the part of the scope that a base has told the sequences of
 
   /** The chunks that this session follows. Others are forgotten. */
   get scope(): ChunkRect {
@@ -51,6 +54,7 @@ export class Board {
 
   set scope(scope: ChunkRect) {
     this.#scope = scope;
+    this.#based = rectWithin(this.#based, scope);
     for (const id of this.#chunks.keys()) {
       if (rectHas(scope, id)) continue;
       this.#chunks.delete(id);
@@ -62,6 +66,7 @@ export class Board {
   clear(): void {
     const ids = [...this.#chunks.keys()];
     this.#chunks.clear();
+    this.#based = EMPTY;
     this.#buffer = null;
     this.#buffered = 0;
     for (const id of ids) this.onChange(id, null);
@@ -108,6 +113,7 @@ export class Board {
   /** Takes the answer to a subscription: where the frames after tick continue. Chunks that are not named stand at 0. */
   base(tick: number, chunks: readonly ChunkAt[]): void {
     this.#baseTick = tick;
+    this.#based = this.#scope;
     for (const c of this.#chunks.values()) {
       c.sent = 0;
       c.tick = tick;
@@ -118,10 +124,10 @@ export class Board {
     }
   }
 
-  /** Applies a frame. */
+  /** Applies a frame. What it says of chunks that no base has spoken of could not be counted; the base to come covers it. */
   apply(frame: Frame): void {
     for (const section of frame.sections) {
-      if (!rectHas(this.#scope, section.chunk)) continue;
+      if (!rectHas(this.#based, section.chunk)) continue;
       const chunk = this.#chunk(section.chunk);
       if (frame.repair) {
         this.#repair(chunk, section);

@@ -258,17 +258,16 @@ export class Session {
     this.#after("watchdog", this.#heartbeatMs * SILENT_BEATS, () => this.#lost(0));
     if (this.#epoch === null || !sameWord(this.#epoch, m.epoch)) this.#newBoard();
     if (m.user !== this.#user) this.#newUser(m.user);
-    const resume =
-      this.#held && this.#tick !== null && this.#incarnation !== null && sameWord(this.#incarnation, m.incarnation)
-        ? { epoch: m.epoch, incarnation: m.incarnation, tick: this.#tick }
-        : null;
+    const scope = this.board.scope;
+    const sameNode = this.#incarnation !== null && sameWord(this.#incarnation, m.incarnation);
     this.#epoch = m.epoch;
     this.#incarnation = m.incarnation;
     this.cooldown.observe(m.serverTimeMs);
     if (m.me !== null) this.#me(m.me.turn, m.me.waitMs, this.#bannedUntilMs);
     else this.#events.me();
     this.#takeSettings(m.settings);
-    this.#subscribe(resume);
+    const resumes = this.#held && this.#tick !== null && sameNode && sameRect(scope, this.board.scope);
+    this.#subscribe(resumes ? { epoch: m.epoch, incarnation: m.incarnation, tick: this.#tick! } : null);
     const p = this.pending.unsettled;
     if (p !== null) this.#send(p);
   }
@@ -411,7 +410,7 @@ export class Session {
   #heartbeat(m: wire.Heartbeat): void {
     this.cooldown.observe(m.serverTimeMs);
     this.#events.online(m.online);
-    if (this.#state.kind !== "live" || this.#hashing || this.#audit.length > 0) return;
+    if (this.#state.kind !== "live" || !this.#based || this.#hashing || this.#audit.length > 0) return;
     if (!this.board.level()) {
       // Chunks that stay ahead of their frames hold placements that the node does not know.
       if (++this.#aheadBeats >= 2) this.#startAudit();
@@ -538,16 +537,22 @@ export class Session {
         p.sendAgainMs = now + Math.max(NOTICE_RETRY_MS_MIN, m.waitMs);
         break;
       case "refused":
-        // After "charged" it is promised: a refusal can only mean a copy that came at a bad moment.
-        if (p.state === "charged" || (passes(m.code) && p.busy++ < BUSY_RETRIES_MAX)) {
-          p.sendAgainMs = now + Math.max(NOTICE_RETRY_MS_MIN, m.waitMs) * (1 + this.#world.random());
-          break;
-        }
-        this.pending.remove(p);
-        this.#events.refused(p, m.code);
+        this.#refused(p, m);
     }
     this.#schedulePlace();
     this.#events.pending();
+  }
+
+  #refused(p: Pending, m: wire.Placed): void {
+    if (p.state === "charged" && m.code === Code.superseded) {
+      this.pending.remove(p); // it was promised, so it has been on the board; a newer tile of this user came after it
+    } else if (p.state === "charged" || (passes(m.code) && p.busy++ < BUSY_RETRIES_MAX)) {
+      // What is promised stays promised: this refusal answers a copy that came at a bad moment.
+      p.sendAgainMs = this.#world.clock.now() + Math.max(NOTICE_RETRY_MS_MIN, m.waitMs) * (1 + this.#world.random());
+    } else {
+      this.pending.remove(p);
+      this.#events.refused(p, m.code);
+    }
   }
 
   // ---- small things ----

@@ -152,6 +152,11 @@ export class Malformed extends Error {
   override name = "Malformed";
 }
 
+/** Thrown for the hello of a node that speaks another version: this page is out of date. */
+export class OtherVersion extends Malformed {
+  override name = "OtherVersion";
+}
+
 // ---- writing ----
 
 class Writer {
@@ -388,7 +393,7 @@ function decodeMessage(r: Reader): ServerMessage {
 }
 
 function decodeHello(r: Reader): Hello {
-  if (r.varint() !== PROTOCOL) throw new Malformed("another version of the protocol");
+  if (r.varint() !== PROTOCOL) throw new OtherVersion("another version of the protocol");
   const epoch = r.word();
   const incarnation = r.word();
   const tick = r.varint();
