@@ -126,7 +126,7 @@ func (r Rect) Contains(p Point) bool {
 
 // Meets reports whether the rectangles share a tile.
 func (r Rect) Meets(o Rect) bool {
-	return r.X < o.X+o.Width && o.X < r.X+r.Width && r.Y < o.Y+o.Height && o.Y < r.Y+r.Height
+	return max(r.X, o.X) < min(r.X+r.Width, o.X+o.Width) && max(r.Y, o.Y) < min(r.Y+r.Height, o.Y+o.Height)
 }
 
 // Rect returns the tiles of the chunk.

@@ -20,14 +20,15 @@ const OpsShard = UserShards
 // Shards counts all shards: the users' and ops.
 const Shards = UserShards + 1
 
-// UserID is a user's name: 1 to 48 bytes of UTF-8 without control characters or leading or trailing space.
+// UserID is a user's name: 1 to 48 bytes of UTF-8, of characters that show (letters, marks, digits, punctuation, symbols) and of
+// single-byte spaces between them. Control and format characters, such as those that turn the direction of text, are not taken.
 type UserID string
 
 // Errors of ParseUserID.
 var (
 	ErrUserEmpty = errors.New("user name is empty")
 	ErrUserLong  = fmt.Errorf("user name is longer than %d bytes", UserBytesMax)
-	ErrUserChars = errors.New("user name has control characters, invalid UTF-8 or outer spaces")
+	ErrUserChars = errors.New("user name has invisible characters, invalid UTF-8 or outer spaces")
 )
 
 // ParseUserID checks a user name.
