@@ -1,0 +1,425 @@
+package transport
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/pprof"
+	"net/netip"
+	"strings"
+	"sync"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/placed-board/placed/board"
+)
+
+// Bounds of what operators send.
+const (
+	adminBodyBytesMax = 256 * 1024 // settings with 256 colours and 256 areas take about 40 KiB
+	operatorHeader    = "Placed-Operator"
+	operatorDefault   = "admin"
+)
+
+// adminHandler returns the operators' listener: every route needs the bearer token.
+func (s *Server) adminHandler() http.Handler {
+	mux := http.NewServeMux()
+	var verifying sync.Mutex
+	for pattern, handler := range map[string]http.HandlerFunc{
+		"GET /admin/v1/settings":         s.adminSettings,
+		"GET /admin/v1/settings/history": s.adminHistory,
+		"PUT /admin/v1/settings":         s.adminChangeSettings,
+		"POST /admin/v1/bans":            s.adminBan,
+		"DELETE /admin/v1/bans/{user}":   s.adminUnban,
+		"POST /admin/v1/clear":           s.adminClear,
+		"GET /admin/v1/jobs":             s.adminJobs,
+		"GET /admin/v1/status":           s.adminStatus,
+		"POST /admin/v1/verify": func(w http.ResponseWriter, r *http.Request) {
+			if !verifying.TryLock() {
+				s.fail(w, newProblem(problemRunning, "verify"))
+				return
+			}
+			defer verifying.Unlock()
+			s.adminVerify(w, r)
+		},
+		"GET /debug/pprof/":        pprof.Index,
+		"GET /debug/pprof/cmdline": pprof.Cmdline,
+		"GET /debug/pprof/profile": pprof.Profile,
+		"GET /debug/pprof/symbol":  pprof.Symbol,
+		"POST /debug/pprof/symbol": pprof.Symbol,
+		"GET /debug/pprof/trace":   pprof.Trace,
+		"GET " + livezPath:         s.getLivez,
+		"GET " + readyzPath:        s.getReadyz,
+	} {
+		mux.HandleFunc(pattern, handler)
+	}
+	mux.Handle("GET /metrics", promhttp.HandlerFor(s.deps.Registry, promhttp.HandlerOpts{}))
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+		w.Header().Set("Cache-Control", "no-store")
+		if p := s.checkAdmin(r); p != nil {
+			s.metrics.adminCalls[adminDenied].Inc()
+			s.fail(w, p)
+			return
+		}
+		s.metrics.adminCalls[adminOK].Inc()
+		handler, pattern := mux.Handler(r)
+		if pattern == "" {
+			s.failUnrouted(w, r, handler)
+			return
+		}
+		mux.ServeHTTP(w, r)
+	})
+}
+
+// checkAdmin checks the bearer token in constant time. Wrong ones are logged and answered with 401, and above a rate with 429
+// and no log line; the right one always passes, so that nobody can lock an operator out.
+func (s *Server) checkAdmin(r *http.Request) *problem {
+	token, _ := cutBearer(r.Header.Get("Authorization"))
+	// Hashes have equal lengths, so the time tells nothing of the token's either.
+	given, want := sha256.Sum256([]byte(token)), sha256.Sum256([]byte(s.cfg.AdminToken))
+	if subtle.ConstantTimeCompare(given[:], want[:]) == 1 {
+		return nil
+	}
+	var addr netip.Addr
+	if ap, err := netip.ParseAddrPort(r.RemoteAddr); err == nil {
+		addr = ap.Addr().Unmap()
+	}
+	if wait, ok := s.limits.adminFailure(addr, time.Now()); !ok {
+		return rateProblem(wait)
+	}
+	s.log.Warn("a request to the operators' listener without the right token", "address", addr, "path", r.URL.Path)
+	return newProblem(problemAdminToken, "")
+}
+
+func (s *Server) adminSettings(w http.ResponseWriter, _ *http.Request) {
+	writeJSON(w, http.StatusOK, "no-store", s.deps.Board.Settings())
+}
+
+func (s *Server) adminHistory(w http.ResponseWriter, r *http.Request) {
+	history, err := s.deps.Admin.SettingsHistory(r.Context())
+	if err != nil {
+		s.storeFailed(w, r, err)
+		return
+	}
+	writeJSON(w, http.StatusOK, "no-store", append([]board.SettingsRecord{}, history...))
+}
+
+// settingsChange is the body of PUT /admin/v1/settings: all settings, or only the fields that change.
+type settingsChange struct {
+	Base     *uint64         `json:"base"` // the version that the change was made from
+	Settings json.RawMessage `json:"settings"`
+	Patch    json.RawMessage `json:"patch"`
+	By       string          `json:"by"`
+	Why      string          `json:"why"`
+}
+
+// settingsFields are the settings that operators change; the version and the state are not among them.
+type settingsFields struct {
+	Width        *int                  `json:"width"`
+	Height       *int                  `json:"height"`
+	Palette      *[]board.PaletteEntry `json:"palette"`
+	CooldownMs   *int64                `json:"cooldown_ms"`
+	RegionSize   *int                  `json:"region_size"`
+	Frozen       *bool                 `json:"frozen"`
+	Protected    *[]board.Rect         `json:"protected"`
+	Announcement *string               `json:"announcement"`
+}
+
+func (f *settingsFields) apply(s *board.Settings) {
+	set(&s.Width, f.Width)
+	set(&s.Height, f.Height)
+	set(&s.Palette, f.Palette)
+	set(&s.CooldownMs, f.CooldownMs)
+	set(&s.RegionSize, f.RegionSize)
+	set(&s.Frozen, f.Frozen)
+	set(&s.Protected, f.Protected)
+	set(&s.Announcement, f.Announcement)
+}
+
+func set[T any](field, value *T) {
+	if value != nil {
+		*field = *value
+	}
+}
+
+// adminChangeSettings answers PUT /admin/v1/settings: 200 with the new record; 409 with the newest one when base is not it;
+// 422 with every fault when the settings are impossible.
+func (s *Server) adminChangeSettings(w http.ResponseWriter, r *http.Request) {
+	var change settingsChange
+	if p := readJSON(w, r, adminBodyBytesMax, &change); p != nil {
+		s.fail(w, p)
+		return
+	}
+	by, why, p := whoAndWhy(r, change.By, change.Why)
+	if p == nil && change.Base == nil {
+		p = newProblem(problemBadRequest, "base is needed: the version that the change was made from")
+	}
+	if p == nil && (change.Settings == nil) == (change.Patch == nil) {
+		p = newProblem(problemBadRequest, "either settings or patch is needed")
+	}
+	if p != nil {
+		s.fail(w, p)
+		return
+	}
+	current := s.deps.Board.Settings()
+	if current.Version != *change.Base {
+		s.failConflict(w)
+		return
+	}
+	next, p := nextSettings(&current.Settings, &change)
+	if p != nil {
+		s.fail(w, p)
+		return
+	}
+	record, err := s.deps.Admin.ChangeSettings(r.Context(), *change.Base, next, by, why)
+	if err != nil {
+		s.changeFailed(w, r, &next, err)
+		return
+	}
+	s.log.Info("settings changed", "version", record.Version, "by", by, "why", why)
+	writeJSON(w, http.StatusOK, "no-store", record)
+}
+
+func (s *Server) failConflict(w http.ResponseWriter) {
+	p := newProblem(problemConflict, "")
+	newest := s.deps.Board.Settings()
+	p.Newest = &newest
+	s.fail(w, p)
+}
+
+func (s *Server) changeFailed(w http.ResponseWriter, r *http.Request, next *board.Settings, err error) {
+	if errors.Is(err, board.ErrConflict) {
+		s.failConflict(w)
+		return
+	}
+	newest := s.deps.Board.Settings()
+	if fault := newest.ValidateChange(next); fault != nil {
+		s.fail(w, faultsProblem(fault))
+		return
+	}
+	s.storeFailed(w, r, err)
+}
+
+// nextSettings returns the settings that the change makes of the current ones, which it does not touch.
+func nextSettings(current *board.Settings, change *settingsChange) (board.Settings, *problem) {
+	next := *current
+	if change.Settings != nil {
+		var whole board.Settings
+		if p := strictJSON(change.Settings, &whole); p != nil {
+			return next, p
+		}
+		if whole.State == "" {
+			whole.State = current.State
+		}
+		if whole.State != current.State {
+			return next, newProblem(problemBadRequest, "the state is not changed here")
+		}
+		next = whole
+	} else {
+		var named map[string]json.RawMessage
+		if p := strictJSON(change.Patch, &named); p != nil {
+			return next, p
+		}
+		for name, value := range named {
+			if bytes.Equal(value, []byte("null")) {
+				return next, newProblem(problemBadRequest, fmt.Sprintf("%q cannot be null", name))
+			}
+		}
+		var fields settingsFields
+		if p := strictJSON(change.Patch, &fields); p != nil {
+			return next, p
+		}
+		fields.apply(&next)
+	}
+	if next.Protected == nil {
+		next.Protected = []board.Rect{}
+	}
+	next.Version = current.Version + 1
+	if err := current.ValidateChange(&next); err != nil {
+		return next, faultsProblem(err)
+	}
+	return next, nil
+}
+
+// faultsProblem lists the faults of impossible settings.
+func faultsProblem(err error) *problem {
+	p := newProblem(problemSettings, "")
+	p.Faults = strings.Split(err.Error(), "\n")
+	p.Detail = strings.Join(p.Faults, "; ")
+	return p
+}
+
+// whoAndWhy checks who says to be acting, and why. The token proves that it is an operator, not which.
+func whoAndWhy(r *http.Request, by, why string) (string, string, *problem) {
+	if by == "" {
+		by = r.Header.Get(operatorHeader)
+	}
+	if by == "" {
+		by = operatorDefault
+	}
+	if _, err := board.ParseUserID(by); err != nil {
+		return "", "", newProblem(problemBadRequest, "by: "+err.Error())
+	}
+	printable := !strings.ContainsFunc(why, func(r rune) bool { return !unicode.IsPrint(r) })
+	if len(why) > board.WhyBytesMax || !utf8.ValidString(why) || !printable {
+		return "", "", newProblem(problemBadRequest, fmt.Sprintf("why: at most %d bytes of printable text", board.WhyBytesMax))
+	}
+	return by, why, nil
+}
+
+// ban is the body of POST /admin/v1/bans.
+type ban struct {
+	User    string `json:"user"`
+	UntilMs *int64 `json:"until_ms"` // Unix milliseconds; none: for ever
+	By      string `json:"by"`
+	Why     string `json:"why"`
+}
+
+func (s *Server) adminBan(w http.ResponseWriter, r *http.Request) {
+	var body ban
+	if p := readJSON(w, r, adminBodyBytesMax, &body); p != nil {
+		s.fail(w, p)
+		return
+	}
+	until := board.BannedForever
+	if body.UntilMs != nil {
+		until = *body.UntilMs
+	}
+	if until <= time.Now().UnixMilli() || until > board.BannedForever {
+		s.fail(w, newProblem(problemBadRequest, "until_ms is not in the future; leave it out to ban for ever, delete the ban to lift it"))
+		return
+	}
+	s.setBan(w, r, body.User, until, body.By, body.Why)
+}
+
+// adminUnban takes who and why from the query, because a DELETE has no body.
+func (s *Server) adminUnban(w http.ResponseWriter, r *http.Request) {
+	query := r.URL.Query()
+	s.setBan(w, r, r.PathValue("user"), 0, query.Get("by"), query.Get("why"))
+}
+
+func (s *Server) setBan(w http.ResponseWriter, r *http.Request, name string, untilMs int64, by, why string) {
+	by, why, p := whoAndWhy(r, by, why)
+	if p != nil {
+		s.fail(w, p)
+		return
+	}
+	user, err := board.ParseUserID(name)
+	if err != nil {
+		s.fail(w, newProblem(problemUserName, err.Error()))
+		return
+	}
+	if err := s.deps.Admin.Ban(r.Context(), user, untilMs, by, why); err != nil {
+		s.storeFailed(w, r, err)
+		return
+	}
+	s.log.Info("ban changed", "user", user, "until_ms", untilMs, "by", by, "why", why)
+	writeJSON(w, http.StatusOK, "no-store", map[string]any{"user": user, "until_ms": untilMs})
+}
+
+// clearing is the body of POST /admin/v1/clear.
+type clearing struct {
+	Rect *board.Rect `json:"rect"`
+	By   string      `json:"by"`
+	Why  string      `json:"why"`
+}
+
+// adminClear starts a job that clears a rectangle, and answers 202 with it.
+func (s *Server) adminClear(w http.ResponseWriter, r *http.Request) {
+	var body clearing
+	if p := readJSON(w, r, adminBodyBytesMax, &body); p != nil {
+		s.fail(w, p)
+		return
+	}
+	by, why, p := whoAndWhy(r, body.By, body.Why)
+	if p == nil && !validRect(body.Rect) {
+		p = newProblem(problemBadRequest, fmt.Sprintf("rect must have a width and height of at least 1 and lie within 0..%d", board.SideMax-1))
+	}
+	if p != nil {
+		s.fail(w, p)
+		return
+	}
+	job, err := s.deps.Admin.Clear(r.Context(), *body.Rect, by, why)
+	if err != nil {
+		s.storeFailed(w, r, err)
+		return
+	}
+	s.log.Info("clearing", "job", job.ID, "rect", *body.Rect, "by", by, "why", why)
+	writeJSON(w, http.StatusAccepted, "no-store", job)
+}
+
+func validRect(r *board.Rect) bool {
+	return r != nil && r.X >= 0 && r.Y >= 0 && r.Width >= 1 && r.Height >= 1 && r.X < board.SideMax && r.Y < board.SideMax &&
+		r.Width <= board.SideMax-r.X && r.Height <= board.SideMax-r.Y
+}
+
+func (s *Server) adminJobs(w http.ResponseWriter, r *http.Request) {
+	jobs, err := s.deps.Admin.Jobs(r.Context())
+	if err != nil {
+		s.storeFailed(w, r, err)
+		return
+	}
+	writeJSON(w, http.StatusOK, "no-store", append([]board.Job{}, jobs...))
+}
+
+func (s *Server) adminStatus(w http.ResponseWriter, r *http.Request) {
+	status := s.deps.Admin.Status(r.Context())
+	status.Sessions = s.sessionCount()
+	if s.draining.Load() {
+		status.Readiness.Ready = false
+		status.Readiness.Reasons = append(append([]string{}, status.Readiness.Reasons...), "draining")
+	}
+	writeJSON(w, http.StatusOK, "no-store", status)
+}
+
+// verifyLine is one line of the answer to POST /admin/v1/verify, application/x-ndjson: any number of progress lines, then
+// one with the report or the problem.
+type verifyLine struct {
+	Done    *int                `json:"done,omitempty"` // progress: blocks replayed
+	Total   *int                `json:"total,omitempty"`
+	Report  *board.VerifyReport `json:"report,omitempty"`
+	Problem *problem            `json:"problem,omitempty"`
+}
+
+// progressEvery bounds how often verify says how far it is.
+const progressEvery = 200 * time.Millisecond
+
+// adminVerify replays all journals while the client listens; a client that leaves ends it.
+func (s *Server) adminVerify(w http.ResponseWriter, r *http.Request) {
+	control := http.NewResponseController(w)
+	w.Header().Set("Content-Type", "application/x-ndjson")
+	w.WriteHeader(http.StatusOK)
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	write := func(line verifyLine) {
+		control.SetWriteDeadline(time.Now().Add(s.cfg.ResponseTimeout))
+		if err := json.NewEncoder(w).Encode(line); err != nil || control.Flush() != nil {
+			cancel()
+		}
+	}
+	var last time.Time
+	report, err := s.deps.Admin.Verify(ctx, func(done, total int) {
+		if now := time.Now(); done == total || now.Sub(last) >= progressEvery {
+			last = now
+			write(verifyLine{Done: &done, Total: &total})
+		}
+	})
+	if err != nil {
+		s.log.Warn("verify failed", "err", err)
+		p := refusalProblem(board.CodeStore, 0)
+		p.Title, p.Detail = "The journals could not be read to their end.", err.Error()
+		write(verifyLine{Problem: p})
+		return
+	}
+	s.log.Info("verified", "placements", report.Placements, "violations", report.Count, "ms", report.ElapsedMs)
+	write(verifyLine{Report: &report})
+}

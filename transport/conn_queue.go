@@ -1,0 +1,68 @@
+package transport
+
+import (
+	"net"
+	"sync"
+	"time"
+)
+
+// queueSender hands messages to a goroutine that may block. Besides the message being written it holds one more; what comes
+// then is not taken. Used where there is no bare socket: TLS, pipes, Windows.
+type queueSender struct {
+	nc     net.Conn
+	linger time.Duration
+	next   chan []byte // capacity 1
+
+	mu   sync.Mutex // guards the fields below
+	err  error      // of the write that failed
+	done bool       // next is closed
+}
+
+func newQueueSender(nc net.Conn, linger time.Duration) *queueSender {
+	q := &queueSender{nc: nc, linger: linger, next: make(chan []byte, 1)}
+	go q.run()
+	return q
+}
+
+func (q *queueSender) run() {
+	for b := range q.next {
+		if _, err := q.nc.Write(b); err != nil {
+			q.mu.Lock()
+			q.err = err
+			q.mu.Unlock()
+			q.nc.SetReadDeadline(longAgo)
+			return
+		}
+	}
+}
+
+func (q *queueSender) trySend(b []byte) (int, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	switch {
+	case q.err != nil:
+		return 0, q.err
+	case q.done:
+		return 0, net.ErrClosed
+	}
+	select {
+	case q.next <- b:
+		return len(b), nil
+	default:
+		return 0, nil
+	}
+}
+
+func (q *queueSender) finish() {
+	q.nc.SetWriteDeadline(time.Now().Add(q.linger))
+	q.stop()
+}
+
+func (q *queueSender) stop() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if !q.done {
+		q.done = true
+		close(q.next)
+	}
+}

@@ -1,0 +1,193 @@
+package transport
+
+import (
+	"crypto/rand"
+	"encoding/base32"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/placed-board/placed/board"
+)
+
+// Identity in open mode: whoever asks gets one. An anonymous identity has a random name that begins with AnonymousPrefix;
+// any other name can be chosen by anybody. Either way the browser gets a signed cookie, and a program the same token in the
+// answer, to send as "Authorization: Bearer <token>".
+
+// AnonymousPrefix begins the names of anonymous users. Nobody can choose one that begins so, in either case.
+const AnonymousPrefix = "anon-"
+
+// CookieName is the name of the session cookie.
+const CookieName = "placed_session"
+
+// identity is who a request says it comes from.
+type identity struct {
+	user      board.UserID // "" for nobody
+	anonymous bool
+	by        identifiedBy
+}
+
+type identifiedBy uint8
+
+const (
+	byNothing identifiedBy = iota
+	byCookie
+	byBearer
+)
+
+// identify finds out who the request comes from. A bearer token goes before the cookie. A token that is not good is never
+// taken for nobody: the answer says so.
+func (s *Server) identify(r *http.Request) (identity, *problem) {
+	if header := r.Header.Get("Authorization"); header != "" {
+		token, ok := cutBearer(header)
+		if !ok {
+			s.metrics.tokens[tokenForged].Inc()
+			return identity{}, newProblem(problemToken, "Authorization is not a bearer token")
+		}
+		return s.openToken(token, byBearer)
+	}
+	if cookie, err := r.Cookie(CookieName); err == nil {
+		return s.openToken(cookie.Value, byCookie)
+	}
+	return identity{}, nil
+}
+
+func (s *Server) openToken(token string, by identifiedBy) (identity, *problem) {
+	user, anonymous, err := s.signer.open(token, time.Now())
+	switch err {
+	case nil:
+		return identity{user: user, anonymous: anonymous, by: by}, nil
+	case errTokenExpired:
+		s.metrics.tokens[tokenExpired].Inc()
+		return identity{by: by}, newProblem(problemToken, "the token has expired")
+	default:
+		s.metrics.tokens[tokenForged].Inc()
+		return identity{by: by}, newProblem(problemToken, "the token was not made by this board")
+	}
+}
+
+// cutBearer returns the token of an Authorization header.
+func cutBearer(header string) (string, bool) {
+	scheme, token, ok := strings.Cut(header, " ")
+	if !ok || !strings.EqualFold(scheme, "Bearer") {
+		return "", false
+	}
+	return strings.TrimSpace(token), true
+}
+
+// dropBadCookie has the browser forget a cookie that is not good, so that the next request is nobody's instead of refused.
+func (s *Server) dropBadCookie(w http.ResponseWriter, p *problem) {
+	if p.Code == problemToken {
+		http.SetCookie(w, s.cookie("", -1))
+	}
+}
+
+// cookie returns the session cookie; maxAge in seconds: 0 lasts until the browser closes, below 0 deletes it.
+func (s *Server) cookie(token string, maxAge int) *http.Cookie {
+	return &http.Cookie{
+		Name: CookieName, Value: token, Path: "/", MaxAge: maxAge,
+		HttpOnly: true, Secure: s.cfg.SecureCookies, SameSite: http.SameSiteLaxMode,
+	}
+}
+
+// signedIn is the answer to signing in.
+type signedIn struct {
+	User      board.UserID `json:"user"`
+	Anonymous bool         `json:"anonymous"`
+	Token     string       `json:"token"`
+	ExpiresMs int64        `json:"expires_ms"` // Unix milliseconds
+}
+
+// issue makes a token and sets its cookie. An anonymous one is kept by the browser, because losing it is losing the user; a
+// chosen name can be chosen again.
+func (s *Server) issue(w http.ResponseWriter, user board.UserID, anonymous bool) signedIn {
+	expires := time.Now().Add(tokenLife)
+	token := s.signer.seal(user, anonymous, expires)
+	maxAge := 0
+	if anonymous {
+		maxAge = int(tokenLife / time.Second)
+	}
+	http.SetCookie(w, s.cookie(token, maxAge))
+	return signedIn{User: user, Anonymous: anonymous, Token: token, ExpiresMs: expires.UnixMilli()}
+}
+
+// newAnonymousUser returns a name that nobody has: 80 random bits.
+func newAnonymousUser() board.UserID {
+	var b [10]byte
+	rand.Read(b[:])
+	return board.UserID(AnonymousPrefix + strings.ToLower(base32.StdEncoding.EncodeToString(b[:])))
+}
+
+// postAnonymous answers POST /api/v1/anonymous. Somebody who is signed in already stays who they are.
+func (s *Server) postAnonymous(w http.ResponseWriter, r *http.Request) {
+	who, p := s.identify(r)
+	if p == nil && who.user != "" {
+		writeJSON(w, http.StatusOK, "no-store", s.issue(w, who.user, who.anonymous))
+		return
+	}
+	if wait, ok := s.limits.signIn(s.peerOf(r).addr, time.Now()); !ok {
+		s.fail(w, rateProblem(wait))
+		return
+	}
+	s.metrics.signIns[signInAnon].Inc()
+	writeJSON(w, http.StatusOK, "no-store", s.issue(w, newAnonymousUser(), true))
+}
+
+// postLogin answers POST /api/login/{name}.
+func (s *Server) postLogin(w http.ResponseWriter, r *http.Request) {
+	user, err := board.ParseUserID(r.PathValue("name"))
+	if err != nil {
+		s.fail(w, newProblem(problemUserName, err.Error()))
+		return
+	}
+	if len(user) >= len(AnonymousPrefix) && strings.EqualFold(string(user[:len(AnonymousPrefix)]), AnonymousPrefix) {
+		s.fail(w, newProblem(problemReserved, AnonymousPrefix))
+		return
+	}
+	if wait, ok := s.limits.signIn(s.peerOf(r).addr, time.Now()); !ok {
+		s.fail(w, rateProblem(wait))
+		return
+	}
+	s.metrics.signIns[signInNamed].Inc()
+	writeJSON(w, http.StatusOK, "no-store", s.issue(w, user, false))
+}
+
+// postLogout answers POST /api/logout. Tokens are not remembered anywhere, so it is the browser that forgets.
+func (s *Server) postLogout(w http.ResponseWriter, _ *http.Request) {
+	http.SetCookie(w, s.cookie("", -1))
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(http.StatusNoContent)
+}
+
+// me is the answer to GET /api/v1/me.
+type me struct {
+	User          board.UserID `json:"user"` // "" when not signed in; then the rest is missing
+	Anonymous     bool         `json:"anonymous"`
+	Turn          uint64       `json:"turn,omitempty"`
+	WaitMs        int64        `json:"wait_ms"`
+	BannedUntilMs int64        `json:"banned_until_ms,omitempty"`
+}
+
+// getMe answers GET /api/v1/me.
+func (s *Server) getMe(w http.ResponseWriter, r *http.Request) {
+	who, p := s.identify(r)
+	if p != nil {
+		s.dropBadCookie(w, p)
+		s.fail(w, p)
+		return
+	}
+	if who.user == "" {
+		writeJSON(w, http.StatusOK, "no-store", me{})
+		return
+	}
+	ctx, cancel := s.readContext(r)
+	defer cancel()
+	status, err := s.deps.Placer.UserStatus(ctx, who.user)
+	if err != nil {
+		s.storeFailed(w, r, err)
+		return
+	}
+	writeJSON(w, http.StatusOK, "no-store", me{
+		User: who.user, Anonymous: who.anonymous, Turn: status.Turn, WaitMs: status.WaitMs, BannedUntilMs: status.BannedUntil,
+	})
+}

@@ -1,0 +1,199 @@
+package transport
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// publicRoutes returns the routes of the public listener.
+func (s *Server) publicRoutes() *http.ServeMux {
+	mux := http.NewServeMux()
+	for pattern, handler := range map[string]http.HandlerFunc{
+		"GET /api/v1/board":              s.getBoard,
+		"GET /api/v1/board.png":          s.getBoardPNG,
+		"GET /api/v1/chunks/{col}/{row}": s.getChunk,
+		"GET /api/v1/tiles/{x}/{y}":      s.getTile,
+		"GET /api/v1/config":             s.getConfig,
+		"GET /api/v1/ws":                 s.serveWS,
+		"GET /api/v1/me":                 s.getMe,
+		"POST /api/v1/placements":        s.postPlacement,
+		"POST /api/v1/anonymous":         s.postAnonymous,
+		"POST /api/login/{name}":         s.postLogin,
+		"POST /api/logout":               s.postLogout,
+		"GET " + livezPath:               s.getLivez,
+		"GET " + readyzPath:              s.getReadyz,
+		"GET /{$}":                       s.getIndex,
+		"GET /assets/{hash}/{name...}":   s.getAsset,
+	} {
+		mux.HandleFunc(pattern, handler)
+		s.metrics.requests.WithLabelValues(pattern)
+	}
+	if s.cfg.PublicMetrics {
+		mux.Handle("GET /metrics", promhttp.HandlerFor(s.deps.Registry, promhttp.HandlerOpts{}))
+		s.metrics.requests.WithLabelValues("GET /metrics")
+	}
+	s.metrics.requests.WithLabelValues(routeFile)
+	s.metrics.requests.WithLabelValues(routeNone)
+	return mux
+}
+
+const (
+	livezPath  = "/livez"
+	readyzPath = "/readyz"
+	// routeFile is the label of requests for a file of the page by its bare name, which may be any.
+	routeFile = "GET /{name}"
+	// routeNone is the label of requests that no route takes.
+	routeNone = "none"
+)
+
+// ServeHTTP serves the public routes: first the limits of the address, then the route.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	if p := s.checkLimits(w, r); p != nil {
+		s.fail(w, p)
+		return
+	}
+	if err := s.cross.Check(r); err != nil {
+		s.fail(w, newProblem(problemOrigin, err.Error()))
+		return
+	}
+	handler, pattern := s.routes.Handler(r)
+	if pattern == "" && s.getFile(w, r) {
+		return
+	}
+	if pattern == "" {
+		s.metrics.requests.WithLabelValues(routeNone).Inc()
+		s.failUnrouted(w, r, handler)
+		return
+	}
+	s.metrics.requests.WithLabelValues(pattern).Inc()
+	s.routes.ServeHTTP(w, r)
+}
+
+// checkLimits takes the request from its address's share. Probes of the node's health are free.
+func (s *Server) checkLimits(w http.ResponseWriter, r *http.Request) *problem {
+	peer := s.peerOf(r)
+	if peer.unlimited || r.URL.Path == livezPath || r.URL.Path == readyzPath {
+		return nil
+	}
+	if r.Header.Get("X-Forwarded-For") != "" {
+		s.forwardOnce.Do(func() {
+			s.log.Warn("a limited address forwards for others, so all of them share its limits: if it is a proxy of yours, exempt it with --unlimited",
+				"address", peer.addr, "connections_per_address", s.cfg.ConnectionsPerAddress, "requests_per_second", s.cfg.RequestsPerSecond)
+		})
+	}
+	if peer.over {
+		w.Header().Set("Connection", "close")
+		p := newProblem(problemConnections, "")
+		p.RetryAfterMs = retryMsDefault
+		return p
+	}
+	if wait, ok := s.limits.request(peer.addr, time.Now()); !ok {
+		return rateProblem(wait)
+	}
+	return nil
+}
+
+// failUnrouted answers a request that no route takes. The mux knows whether the path or only the method is wrong; its answer
+// is plain text, so only its status and headers are taken.
+func (s *Server) failUnrouted(w http.ResponseWriter, r *http.Request, handler http.Handler) {
+	answer := &headOnly{header: http.Header{}}
+	handler.ServeHTTP(answer, r)
+	switch {
+	case answer.status == http.StatusMethodNotAllowed:
+		allow := answer.header.Get("Allow")
+		w.Header().Set("Allow", allow)
+		s.fail(w, newProblem(problemMethod, "allowed: "+allow))
+	case answer.status >= 300 && answer.status < 400:
+		w.Header().Set("Location", answer.header.Get("Location"))
+		w.WriteHeader(answer.status)
+	default:
+		s.fail(w, newProblem(problemNotFound, ""))
+	}
+}
+
+// headOnly is a ResponseWriter that keeps status and header.
+type headOnly struct {
+	header http.Header
+	status int
+}
+
+func (h *headOnly) Header() http.Header { return h.header }
+
+func (h *headOnly) WriteHeader(status int) {
+	if h.status == 0 {
+		h.status = status
+	}
+}
+
+func (h *headOnly) Write(p []byte) (int, error) {
+	h.WriteHeader(http.StatusOK)
+	return len(p), nil
+}
+
+// readContext bounds a question to the board.
+func (s *Server) readContext(r *http.Request) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(r.Context(), s.cfg.ReadTimeout)
+}
+
+func (s *Server) getLivez(w http.ResponseWriter, _ *http.Request) {
+	writeJSON(w, http.StatusOK, "no-store", map[string]bool{"live": true})
+}
+
+// getReadyz answers 200 while the node serves placements and is not draining, else 503; both say why.
+func (s *Server) getReadyz(w http.ResponseWriter, _ *http.Request) {
+	ready := s.deps.Board.Readiness()
+	ready.Reasons = append([]string{}, ready.Reasons...)
+	if s.draining.Load() {
+		ready.Ready = false
+		ready.Reasons = append(ready.Reasons, "draining")
+	}
+	status := http.StatusOK
+	if !ready.Ready {
+		status = http.StatusServiceUnavailable
+	}
+	writeJSON(w, status, "no-store", ready)
+}
+
+// acceptsGzip reports whether the client takes gzip (RFC 9110, 12.5.3).
+func acceptsGzip(r *http.Request) bool {
+	star := false
+	for _, value := range r.Header.Values("Accept-Encoding") {
+		for item := range strings.SplitSeq(value, ",") {
+			coding, params, _ := strings.Cut(item, ";")
+			refused := zeroQuality(params)
+			switch strings.ToLower(strings.TrimSpace(coding)) {
+			case "gzip", "x-gzip":
+				return !refused
+			case "*":
+				star = !refused
+			}
+		}
+	}
+	return star
+}
+
+func zeroQuality(params string) bool {
+	name, value, _ := strings.Cut(strings.TrimSpace(params), "=")
+	if !strings.EqualFold(strings.TrimSpace(name), "q") {
+		return false
+	}
+	return strings.Trim(strings.TrimSpace(value), "0.") == ""
+}
+
+// matchesETag reports whether If-None-Match names the strong tag (by the weak comparison, as RFC 9110, 13.1.2 asks) or is "*".
+func matchesETag(r *http.Request, tag string) bool {
+	for _, value := range r.Header.Values("If-None-Match") {
+		for item := range strings.SplitSeq(value, ",") {
+			item = strings.TrimPrefix(strings.TrimSpace(item), "W/")
+			if item == tag || item == "*" {
+				return true
+			}
+		}
+	}
+	return false
+}

@@ -1,0 +1,348 @@
+package transport
+
+// In:   a websocket upgrade, then binary messages of one client: Place, Subscribe, Repair, GetHashes (wire/messages.go).
+// Here: who is it (login.go), is it within its limits, is it a message at all; what is not gets its answer from here.
+// Out:  Connect, Receive and Disconnect of Sessions; and, called by the session's subscriber, bytes to the socket (conn.go).
+// Next: actors/system.go, which finds the user's shard, on this node or another.
+// Back: actors/feed.go and the session's subscriber send frames and answers through wire.Conn, which is the conn in here.
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/gorilla/websocket"
+
+	"github.com/placed-board/placed/board"
+	"github.com/placed-board/placed/wire"
+)
+
+// Subprotocol is the websocket subprotocol that clients offer. One that offers none at all is taken for this one.
+const Subprotocol = "placed.v1"
+
+// session is one websocket connection. It has one goroutine, which reads, and no queue. An idle one has to stay within a few
+// KiB all told, so there is no buffer in here: messages are read into pooled ones.
+type session struct {
+	conn
+	server *Server
+	ws     *websocket.Conn
+	id     wire.SessionID
+	user   board.UserID // "" for a spectator
+
+	// Only the reading goroutine uses the fields below.
+	unlimited bool
+	malformed int
+	rate      bucket // MessagesPerSecond
+	flood     bucket // FloodFactor times that
+}
+
+// Buffers of the upgrade. Nothing is written through gorilla's own write buffer after it.
+const (
+	readBufferBytes  = 256
+	writeBufferBytes = 1024
+)
+
+var (
+	writeBuffers sync.Pool
+	readBuffers  = sync.Pool{New: func() any { return new([wire.ClientMessageBytesMax]byte) }}
+)
+
+// serveWS answers GET /api/v1/ws.
+func (s *Server) serveWS(w http.ResponseWriter, r *http.Request) {
+	if p := s.checkUpgrade(r); p != nil {
+		s.fail(w, p)
+		return
+	}
+	who, p := s.identify(r)
+	if p == nil {
+		p = s.checkOrigin(r, who)
+	}
+	if p != nil {
+		s.dropBadCookie(w, p)
+		s.fail(w, p)
+		return
+	}
+	session := &session{server: s, user: who.user, unlimited: s.peerOf(r).unlimited}
+	upgrader := websocket.Upgrader{
+		HandshakeTimeout: s.cfg.HandshakeTimeout,
+		ReadBufferSize:   readBufferBytes,
+		WriteBufferSize:  writeBufferBytes,
+		WriteBufferPool:  &writeBuffers,
+		Subprotocols:     []string{Subprotocol},
+		CheckOrigin:      func(*http.Request) bool { return true }, // checked above
+		Error: func(w http.ResponseWriter, _ *http.Request, _ int, reason error) {
+			s.fail(w, newProblem(problemUpgrade, reason.Error()))
+		},
+	}
+	ws, err := upgrader.Upgrade(&hijacker{ResponseWriter: w, session: session}, r, nil)
+	if err != nil {
+		s.metrics.connects[connectFailed].Inc()
+		if session.nc != nil {
+			session.shut()
+		}
+		return
+	}
+	s.metrics.connects[connectOK].Inc()
+	session.start(ws)
+	// The handler returns and a fresh goroutine reads: this one has a grown stack and the buffers of net/http.
+}
+
+// checkUpgrade refuses what cannot become a session whoever asks.
+func (s *Server) checkUpgrade(r *http.Request) *problem {
+	if !websocket.IsWebSocketUpgrade(r) {
+		return newProblem(problemUpgrade, "")
+	}
+	if offered := websocket.Subprotocols(r); len(offered) > 0 && !slices.Contains(offered, Subprotocol) {
+		return newProblem(problemSubprotocol, "offered: "+strings.Join(offered, ", "))
+	}
+	if s.draining.Load() {
+		return refusalProblem(board.CodeDraining, 0)
+	}
+	if body, _ := s.deps.Board.BoardBody(); body == nil {
+		return refusalProblem(board.CodeLoading, 0)
+	}
+	if s.sessionCount() >= s.cfg.SessionsMax { // addSession looks again
+		return refusalProblem(board.CodeBusy, 0)
+	}
+	return nil
+}
+
+// hijacker gives gorilla the session's readHalf instead of the connection itself.
+type hijacker struct {
+	http.ResponseWriter
+	session *session
+}
+
+// Hijack implements http.Hijacker.
+func (h *hijacker) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	nc, brw, err := http.NewResponseController(h.ResponseWriter).Hijack()
+	if err != nil {
+		return nil, nil, err
+	}
+	s := h.session.server
+	h.session.conn = conn{nc: nc, out: newSender(nc, &s.cfg), metrics: s.metrics, cfg: &s.cfg}
+	return (*readHalf)(&h.session.conn), brw, nil
+}
+
+// start makes the upgraded connection a session.
+func (s *session) start(ws *websocket.Conn) {
+	s.ws = ws
+	ws.SetReadLimit(wire.ClientMessageBytesMax)
+	ws.SetPingHandler(s.heardPing)
+	ws.SetCloseHandler(s.heardClose)
+	s.startReading()
+	if !s.server.addSession(s) {
+		s.Close(wire.CloseTryLater, "too many sessions")
+		go func() {
+			s.discard()
+			s.shut()
+			s.metrics.closed(wire.CloseTryLater)
+		}()
+		return
+	}
+	s.id = s.server.deps.Sessions.Connect(&s.conn, s.user)
+	if s.server.draining.Load() { // since we looked: Drain may have missed us
+		s.Close(wire.CloseRestart, "this server is going down")
+	}
+	go s.read()
+}
+
+// read reads until the session ends.
+func (s *session) read() {
+	code := s.readMessages()
+	s.shut()
+	s.server.metrics.closed(s.endedWith(code))
+	s.server.deps.Sessions.Disconnect(s.id)
+	s.server.removeSession(s)
+}
+
+// readMessages handles messages until there are no more, and returns the close code that tells why.
+func (s *session) readMessages() int {
+	for {
+		kind, r, err := s.ws.NextReader()
+		if err != nil {
+			return s.readFailed(err)
+		}
+		if !s.open() {
+			continue // lingering: gorilla skips the rest of the message
+		}
+		if kind != websocket.BinaryMessage {
+			s.metrics.bad[badText].Inc()
+			s.Close(wire.CloseText, "messages are binary")
+			continue
+		}
+		if err := s.readMessage(r); err != nil {
+			return s.readFailed(err)
+		}
+	}
+}
+
+// readMessage reads one message to its end and has it handled.
+func (s *session) readMessage(r io.Reader) error {
+	buf := readBuffers.Get().(*[wire.ClientMessageBytesMax]byte)
+	defer readBuffers.Put(buf)
+	n, err := io.ReadFull(r, buf[:])
+	if err != nil && err != io.EOF && err != io.ErrUnexpectedEOF {
+		return err
+	}
+	if err == nil {
+		// The buffer is full; at the read limit that must be all. Asking again ends a fragmented message properly.
+		if extra, err := r.Read(make([]byte, 1)); extra > 0 || (err != nil && err != io.EOF) {
+			return cmpErr(err, websocket.ErrReadLimit)
+		}
+	}
+	s.handle(buf[:n])
+	return nil
+}
+
+func cmpErr(err, otherwise error) error {
+	if err != nil {
+		return err
+	}
+	return otherwise
+}
+
+// handle answers one whole message, or has it answered. b is not kept.
+func (s *session) handle(b []byte) {
+	now := time.Now()
+	within := s.withinRate(now)
+	if !s.open() {
+		return
+	}
+	m, err := wire.DecodeClient(b)
+	if err != nil {
+		s.heardMalformed(err)
+		return
+	}
+	place, isPlace := m.(*wire.Place)
+	switch {
+	case !within:
+		s.metrics.bad[badRate].Inc()
+		wait := s.messageInterval().Milliseconds() + 1
+		if isPlace {
+			s.refuse(place, board.CodeRate, wait)
+			return
+		}
+		s.Send(wire.SealServer(&wire.Notice{Code: board.CodeRate, RetryMs: wait}))
+	case isPlace && s.server.draining.Load():
+		s.metrics.bad[badDraining].Inc()
+		s.refuse(place, board.CodeDraining, retryMsDefault)
+	case isPlace && s.user == "":
+		s.metrics.bad[badSpectator].Inc()
+		s.refuse(place, board.CodeSignIn, 0)
+	default:
+		s.metrics.message(m)
+		s.server.deps.Sessions.Receive(s.id, m)
+	}
+}
+
+// refuse answers a placement that never reaches the user's shard. It binds this copy only (I3).
+func (s *session) refuse(m *wire.Place, code board.Code, waitMs int64) {
+	s.Send(wire.SealServer(&wire.Placed{PlaceOutcome: board.PlaceOutcome{
+		Verdict: board.VerdictRefused, Code: code, Turn: m.Turn, Nonce: m.Nonce, At: board.Point{X: m.X, Y: m.Y}, WaitMs: waitMs,
+	}}))
+}
+
+func (s *session) messageInterval() time.Duration {
+	return time.Second / time.Duration(s.cfg.MessagesPerSecond)
+}
+
+// withinRate takes one message from the session's rate, and closes a session that stays far above it.
+func (s *session) withinRate(now time.Time) bool {
+	if s.unlimited {
+		return true
+	}
+	perSecond := s.cfg.MessagesPerSecond
+	_, within := s.rate.take(now, 1, s.messageInterval(), perSecond)
+	many := perSecond * s.cfg.FloodFactor
+	if _, ok := s.flood.take(now, 1, time.Second/time.Duration(many), many); !ok && s.open() {
+		s.metrics.bad[badFlood].Inc()
+		s.Close(wire.CloseFlood, "too many messages")
+	}
+	return within
+}
+
+func (s *session) heardMalformed(err error) {
+	s.metrics.bad[badMalformed].Inc()
+	s.malformed++
+	s.Send(wire.SealServer(&wire.Notice{Code: board.CodeBadMessage, Detail: err.Error()}))
+	if s.malformed >= s.cfg.BadMessagesMax {
+		s.Close(wire.CloseMalformed, "too many messages that are not of this protocol")
+	}
+}
+
+// heardPing answers a ping, or leaves it: pings count as messages, and one above the rate gets nothing.
+func (s *session) heardPing(payload string) error {
+	if s.withinRate(time.Now()) {
+		s.pong(payload)
+	}
+	return nil
+}
+
+// heardClose answers the peer's close with the same code.
+func (s *session) heardClose(code int, _ string) error {
+	s.Close(code, "")
+	return nil
+}
+
+// readFailed answers what ended the reading as far as the peer can still hear it, counts it, and returns the close code.
+func (s *session) readFailed(err error) int {
+	if s.flooded && s.open() {
+		s.metrics.bad[badFlood].Inc()
+		s.Close(wire.CloseFlood, "too many bytes")
+		s.discard()
+		return wire.CloseFlood
+	}
+	if s.silent {
+		s.metrics.bad[badSilent].Inc()
+		s.Close(wire.CloseSilent, "nothing was heard for too long")
+		return wire.CloseSilent
+	}
+	if closed, ok := errors.AsType[*websocket.CloseError](err); ok {
+		return closed.Code
+	}
+	if !s.open() || isConnError(err) {
+		return codeLost
+	}
+	if errors.Is(err, websocket.ErrReadLimit) {
+		s.metrics.bad[badTooBig].Inc()
+		s.Close(wire.CloseTooBig, "messages have at most 1024 bytes")
+		s.discard()
+		return wire.CloseTooBig
+	}
+	s.metrics.bad[badWebsocket].Inc()
+	s.Close(wire.CloseProtocol, strings.TrimPrefix(err.Error(), "websocket: "))
+	s.discard()
+	return wire.CloseProtocol
+}
+
+// isConnError reports whether the connection itself failed, as opposed to what came over it.
+func isConnError(err error) bool {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) || errors.Is(err, io.ErrClosedPipe) {
+		return true
+	}
+	_, ok := errors.AsType[net.Error](err)
+	return ok
+}
+
+// discardBytesMax is how much is read and thrown away so that a close frame arrives.
+const discardBytesMax = 256 * 1024
+
+// discard reads on after gorilla gave up, until the peer has closed, Linger has passed, or it was enough.
+func (s *session) discard() {
+	buf := readBuffers.Get().(*[wire.ClientMessageBytesMax]byte)
+	defer readBuffers.Put(buf)
+	for left := discardBytesMax; left > 0; {
+		n, err := s.nc.Read(buf[:])
+		if err != nil {
+			return
+		}
+		left -= n
+	}
+}
