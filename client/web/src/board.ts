@@ -234,10 +234,11 @@ export class Board {
   }
 
   #repair(chunk: Chunk, section: Section): void {
-    const start = Math.max(chunk.asked, 0);
+    // A repair begins at what was asked for; one that nobody asked for ends a lag and begins where the frames stopped.
+    const start = chunk.asked >= 0 ? chunk.asked : chunk.sent;
     if (chunk.blank) this.#setImage(chunk, new Uint8Array(CHUNK_TILES), 0);
     this.#settle(chunk, section, start);
-    chunk.sent = endOf(section, start); // a repair ends where the next frame continues
+    chunk.sent = Math.max(chunk.sent, endOf(section, start)); // a repair ends where the next frame continues
     chunk.asked = -1;
   }
 

@@ -9,8 +9,8 @@ export const ZOOM_AIM = 8;
 /** The zoom that a tap on a distant board goes to. */
 export const ZOOM_CLOSE = 24;
 
-/** The part of the viewport that is left around a board that is shown whole. */
-const FIT_MARGIN = 0.94;
+/** The part of the free viewport that a board shown whole takes. */
+const FIT_SHARE = 0.96;
 
 export interface View {
   readonly x: number; // board coordinates of the middle of the viewport
@@ -32,6 +32,9 @@ export class Camera {
   #width = 1; // of the viewport, px
   #height = 1;
   #ratio = 1; // device pixels per px
+  #coveredTop = 0; // px of the viewport that lie under panels
+  #coveredBottom = 0;
+  #fitted = false; // nobody has moved the view since it showed the whole board
   #flight: Flight | null = null;
 
   get view(): View {
@@ -58,15 +61,27 @@ export class Camera {
 
   /** The zoom at which the whole board just fits. */
   get fitZoom(): number {
-    return Math.min(ZOOM_MAX, FIT_MARGIN * Math.min(this.#width / this.#boardWidth, this.#height / this.#boardHeight));
+    const free = Math.max(this.#height / 3, this.#height - this.#coveredTop - this.#coveredBottom);
+    return Math.min(ZOOM_MAX, FIT_SHARE * Math.min(this.#width / this.#boardWidth, free / this.#boardHeight));
   }
 
-  /** Says how large the viewport is; the tile in its middle stays there. */
-  setViewport(width: number, height: number, ratio: number): void {
+  /** Whether the whole board is on show because nobody has moved the view since fit. */
+  get fitted(): boolean {
+    return this.#fitted;
+  }
+
+  /**
+   * Says how large the viewport is, and how much of it lies under panels above and below (all px). The tile in its middle
+   * stays there; a board that was fitted is fitted again.
+   */
+  setViewport(width: number, height: number, ratio: number, coveredTop = 0, coveredBottom = 0): void {
     this.#width = Math.max(1, width);
     this.#height = Math.max(1, height);
     this.#ratio = ratio;
+    this.#coveredTop = coveredTop;
+    this.#coveredBottom = coveredBottom;
     this.#set(this.#view);
+    if (this.#fitted) this.fit();
   }
 
   /** Says how large the board is, in tiles; the view stays on the tiles that it showed. */
@@ -76,15 +91,29 @@ export class Camera {
     this.#set(this.#view);
   }
 
-  /** Shows the whole board. */
+  /** Shows the whole board, between the panels. */
   fit(): void {
     this.#flight = null;
-    this.#set({ x: this.#boardWidth / 2, y: this.#boardHeight / 2, zoom: this.crisp(this.fitZoom, Math.floor) });
+    this.#set(this.#fitView());
+    this.#fitted = true;
+  }
+
+  /** Starts to move to where the whole board shows. */
+  flyToFit(nowMs: number, lengthMs: number): void {
+    this.flyTo(this.#fitView(), nowMs, lengthMs);
+    this.#fitted = true;
+  }
+
+  #fitView(): View {
+    const zoom = this.crisp(this.fitZoom, Math.floor);
+    const y = this.#boardHeight / 2 + (this.#coveredBottom - this.#coveredTop) / 2 / zoom;
+    return { x: this.#boardWidth / 2, y, zoom };
   }
 
   /** Moves the view by px: the board follows a finger that moves by as much. */
   panBy(dx: number, dy: number): void {
     this.#flight = null;
+    this.#fitted = false;
     const { x, y, zoom } = this.#view;
     this.#set({ x: x - dx / zoom, y: y - dy / zoom, zoom });
   }
@@ -92,6 +121,7 @@ export class Camera {
   /** Zooms so that the board's point under (px, py) stays under it. */
   zoomAt(px: number, py: number, zoom: number): void {
     this.#flight = null;
+    this.#fitted = false;
     this.#set(this.#anchored(px, py, zoom));
   }
 
@@ -107,6 +137,7 @@ export class Camera {
 
   /** Starts to move to a view within lengthMs; step carries it on. */
   flyTo(view: View, nowMs: number, lengthMs: number): void {
+    this.#fitted = false;
     const to = this.#clamped({ ...view, zoom: this.crisp(view.zoom, Math.round) });
     if (lengthMs <= 0) {
       this.#flight = null;

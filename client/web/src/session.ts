@@ -97,7 +97,8 @@ export class Session {
   #link: Link | null = null;
   #epoch: Word | null = null;
   #incarnation: Word | null = null;
-  #tick: number | null = null; // of the last frame that was applied since the base
+  #tick: number | null = null; // the last tick of which everything has come: frames of one tick may be several
+  #newest = 0; // the tick of the newest frame
   #settings: Settings | null = null;
   #user = "";
   #turn: number | null = null;
@@ -321,6 +322,7 @@ export class Session {
     const whole = this.#settings !== null && sentWhole(this.#settings);
     this.#based = false;
     this.#resumes = resume !== null;
+    if (resume === null) this.#tick = null; // no resume from before: the base to come counts anew
     this.#audit = [];
     this.#cancel("repair");
     if (whole && !this.#held) {
@@ -334,7 +336,7 @@ export class Session {
     this.#based = true;
     if (!m.resumed || !this.#resumes) this.board.base(m.tick, m.chunks);
     this.#resumes = false;
-    this.#tick = Math.max(m.tick, m.resumed ? (this.#tick ?? 0) : 0);
+    this.#tick = this.#newest = m.tick;
     this.board.forgetRepairs();
     if (this.#held) return this.#look();
     if (this.#settings !== null && sentWhole(this.#settings)) return this.#fetch(false);
@@ -366,7 +368,10 @@ export class Session {
 
   #frame(m: wire.Frame): void {
     this.board.apply(m);
-    if (!m.repair) this.#tick = Math.max(this.#tick ?? 0, m.tick);
+    if (!m.repair && m.tick > this.#newest) {
+      if (this.#tick !== null) this.#tick = Math.max(this.#tick, this.#newest);
+      this.#newest = m.tick;
+    }
     this.#settlePending();
     this.#look();
   }
@@ -410,6 +415,7 @@ export class Session {
   #heartbeat(m: wire.Heartbeat): void {
     this.cooldown.observe(m.serverTimeMs);
     this.#events.online(m.online);
+    if (this.#based) this.#tick = Math.max(this.#tick ?? 0, m.tick);
     if (this.#state.kind !== "live" || !this.#based || this.#hashing || this.#audit.length > 0) return;
     if (!this.board.level()) {
       // Chunks that stay ahead of their frames hold placements that the node does not know.

@@ -1,0 +1,66 @@
+// The dialog for signing in with a chosen name and for signing out.
+
+import { signIn, signOut } from "./api.ts";
+import { element } from "./dom.ts";
+
+export class Account {
+  readonly #button = element("account", HTMLButtonElement);
+  readonly #dialog = element("account-dialog", HTMLDialogElement);
+  readonly #form = element("sign-in", HTMLFormElement);
+  readonly #name = element("name", HTMLInputElement);
+  readonly #text = element("account-text", HTMLElement);
+  readonly #error = element("account-error", HTMLElement);
+  readonly #signOut = element("sign-out", HTMLButtonElement);
+  readonly #changed: () => void;
+  #user = "";
+
+  /** changed is called after signing in or out: the session has to connect anew. */
+  constructor(changed: () => void) {
+    this.#changed = changed;
+    this.#button.addEventListener("click", () => this.open());
+    element("account-cancel", HTMLButtonElement).addEventListener("click", () => this.#dialog.close());
+    this.#dialog.addEventListener("click", (e) => {
+      if (e.target === this.#dialog) this.#dialog.close(); // the backdrop
+    });
+    this.#form.addEventListener("submit", (e) => {
+      e.preventDefault();
+      const name = this.#name.value.trim();
+      if (name === "") this.#error.textContent = "Please write a name.";
+      else void this.#try(() => signIn(name));
+    });
+    this.#signOut.addEventListener("click", () => void this.#try(signOut));
+    this.show("");
+  }
+
+  /** Shows who is signed in; "" for nobody. */
+  show(user: string): void {
+    this.#user = user;
+    this.#button.dataset["user"] = user;
+    this.#button.textContent = user === "" ? "Sign in" : user;
+    this.#button.title = user === "" ? "" : "Signed in. Change name or sign out";
+  }
+
+  open(): void {
+    this.#error.textContent = "";
+    this.#signOut.hidden = this.#user === "";
+    this.#text.textContent =
+      this.#user === "" ? "Choose a name. It is shown with the tiles you place." : `You are ${this.#user}. Choose another name, or sign out.`;
+    this.#name.value = "";
+    this.#dialog.showModal();
+    this.#name.focus();
+  }
+
+  async #try(action: () => Promise<void>): Promise<void> {
+    this.#error.textContent = "";
+    this.#form.inert = true;
+    try {
+      await action();
+      this.#dialog.close();
+      this.#changed();
+    } catch (err) {
+      this.#error.textContent = err instanceof TypeError ? "The server cannot be reached." : (err as Error).message;
+    } finally {
+      this.#form.inert = false;
+    }
+  }
+}

@@ -1,0 +1,65 @@
+// The page's requests over HTTP, all relative to where the page was served from, so that a path prefix needs no setting.
+
+import { decodeBoard, type BoardBody } from "./wire.ts";
+
+/** Who placed a tile, and when. */
+export interface TileDetails {
+  readonly placed: boolean; // false: nobody has
+  readonly colour: number;
+  readonly user: string;
+  readonly atMs: number;
+  readonly kind: string; // user, clear, rollback, restore, import
+}
+
+function url(path: string): URL {
+  return new URL(`api/v1/${path}`, document.baseURI);
+}
+
+/** The address of the websocket. */
+export function socketURL(): URL {
+  const u = url("ws");
+  u.protocol = u.protocol === "https:" ? "wss:" : "ws:";
+  return u;
+}
+
+/** What a failed request says to a person. */
+async function problem(r: Response): Promise<Error> {
+  try {
+    const p = (await r.json()) as { detail?: unknown; title?: unknown };
+    const text = p.detail ?? p.title;
+    if (typeof text === "string" && text !== "") return new Error(text);
+  } catch {
+    // no problem document: the status says it
+  }
+  return new Error(`The server answered ${r.status}.`);
+}
+
+export async function fetchBoard(fresh: boolean): Promise<BoardBody> {
+  const r = await fetch(url("board"), { cache: fresh ? "reload" : "default" });
+  if (!r.ok) throw await problem(r);
+  return decodeBoard(new Uint8Array(await r.arrayBuffer()));
+}
+
+export async function fetchTile(x: number, y: number): Promise<TileDetails> {
+  const r = await fetch(url(`tiles/${x}/${y}`), { cache: "no-store" });
+  if (!r.ok) throw await problem(r);
+  const t = (await r.json()) as Record<string, unknown>;
+  return {
+    placed: t["placed"] === true,
+    colour: Number(t["colour"] ?? 0),
+    user: String(t["user"] ?? ""),
+    atMs: Number(t["at_ms"] ?? 0),
+    kind: String(t["kind"] ?? "user"),
+  };
+}
+
+/** Signs in with a chosen name; the next connection is that user's. */
+export async function signIn(name: string): Promise<void> {
+  const r = await fetch(new URL(`api/login/${encodeURIComponent(name)}`, document.baseURI), { method: "POST" });
+  if (!r.ok) throw await problem(r);
+}
+
+export async function signOut(): Promise<void> {
+  const r = await fetch(new URL("api/logout", document.baseURI), { method: "POST" });
+  if (!r.ok) throw await problem(r);
+}
