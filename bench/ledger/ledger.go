@@ -90,27 +90,53 @@ func (l *Ledger) Accept(answer Accepted) {
 			return
 		}
 		if before.Chunk != answer.Chunk || before.Sequence != answer.Sequence {
-			a.changed = append(a.changed, fmt.Sprintf("user %d nonce %#x was placed at chunk %d sequence %d and at chunk %d sequence %d",
-				answer.User, answer.Nonce, before.Chunk, before.Sequence, answer.Chunk, answer.Sequence))
+			a.changed = append(a.changed, moved(before, answer.Chunk, answer.Sequence))
 		}
 	})
 }
 
-// Refuse notes a refusal. final says that no other copy of the placement is still under way, so that the refusal settles
-// it. A placement that was accepted before may only be refused as superseded, or for the moment.
+// Repeat notes an acceptance of a placement that was settled before, or that another session of the user has sent: it must
+// name the place that was given first.
+func (l *Ledger) Repeat(user int, nonce uint64, chunk board.ChunkID, sequence uint64) {
+	l.with(user, func(a *account) {
+		switch before, known := a.accepted[nonce]; {
+		case !known:
+			a.changed = append(a.changed, fmt.Sprintf("user %d was told of an acceptance of nonce %#x, which had been refused or never sent", user, nonce))
+		case before.Chunk != chunk || before.Sequence != sequence:
+			a.changed = append(a.changed, moved(before, chunk, sequence))
+		}
+	})
+}
+
+func moved(before Accepted, chunk board.ChunkID, sequence uint64) string {
+	return fmt.Sprintf("user %d nonce %#x was placed at chunk %d sequence %d and at chunk %d sequence %d",
+		before.User, before.Nonce, before.Chunk, before.Sequence, chunk, sequence)
+}
+
+// Refuse notes a refusal. final says that every copy of the placement has been refused, which settles it. A placement that
+// was accepted before may only be refused as superseded, or for the moment.
 func (l *Ledger) Refuse(user int, nonce uint64, code board.Code, final bool) {
 	l.with(user, func(a *account) {
-		if final && !transient(code) {
+		if final {
 			delete(a.doubtful, nonce)
 		}
-		if _, accepted := a.accepted[nonce]; accepted && code != board.CodeSuperseded && !transient(code) {
+		if _, accepted := a.accepted[nonce]; accepted && code != board.CodeSuperseded && !Transient(code) {
 			a.changed = append(a.changed, fmt.Sprintf("user %d nonce %#x was accepted, and a retry of it refused as %s", user, nonce, code))
 		}
 	})
 }
 
-// transient refusals say nothing about the placement itself: another try may get another answer.
-func transient(code board.Code) bool {
+// Each calls do with every acceptance, in no order. do must not call the ledger.
+func (l *Ledger) Each(do func(Accepted)) {
+	l.each(func(_ int, a *account) {
+		for _, accepted := range a.accepted {
+			do(accepted)
+		}
+	})
+}
+
+// Transient refusals say nothing about the placement itself: another try may get another answer.
+func Transient(code board.Code) bool {
 	switch code {
 	case board.CodeBusy, board.CodeStore, board.CodeRate, board.CodeLoading, board.CodeDraining, board.CodeClock:
 		return true

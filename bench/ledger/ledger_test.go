@@ -139,7 +139,7 @@ func TestPlacementInDoubtMayBeOnTheBoardOrNot(t *testing.T) {
 	w.put(150, 4, 1, 1, 0, 0) // sent, on the board, never answered
 	w.ledger.Sent(151, 99)    // sent, not on the board, never answered
 	refused := w.put(152, 4, 2, 1, 0, 0)
-	w.ledger.Refuse(152, refused.Nonce, board.CodeBusy, true) // this copy was turned away, an earlier one was not
+	w.ledger.Refuse(152, refused.Nonce, board.CodeBusy, false) // one copy was turned away, another was not
 	onlyFails(t, w.verdict(t, true), "", "")
 	if c := w.ledger.Counts(); c.Doubtful != 3 {
 		t.Errorf("%d placements in doubt, want 3", c.Doubtful)
@@ -187,7 +187,9 @@ func TestAnswersThatChange(t *testing.T) {
 			a.Sequence++
 			w.ledger.Accept(a)
 		},
-		"refused after all": func(w *world, a Accepted) { w.ledger.Refuse(a.User, a.Nonce, board.CodeCooldown, true) },
+		"another place, told to another session": func(w *world, a Accepted) { w.ledger.Repeat(a.User, a.Nonce, a.Chunk+1, a.Sequence) },
+		"accepted unasked":                       func(w *world, a Accepted) { w.ledger.Repeat(a.User, 1<<60, a.Chunk, a.Sequence) },
+		"refused after all":                      func(w *world, a Accepted) { w.ledger.Refuse(a.User, a.Nonce, board.CodeCooldown, true) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld()
@@ -200,6 +202,7 @@ func TestAnswersThatChange(t *testing.T) {
 	a := w.place(150, 0, 1, 1, 0, 1)
 	w.ledger.Sent(150, a.Nonce) // a late retry
 	w.ledger.Accept(a)
+	w.ledger.Repeat(150, a.Nonce, a.Chunk, a.Sequence)
 	w.ledger.Refuse(150, a.Nonce, board.CodeSuperseded, true)
 	w.ledger.Refuse(150, a.Nonce, board.CodeBusy, true)
 	onlyFails(t, w.verdict(t, true), "", "")
@@ -215,6 +218,23 @@ func TestSequenceGivenTwice(t *testing.T) {
 	a.User, a.Nonce = 151, 77
 	w.ledger.Accept(a)
 	onlyFails(t, w.verdict(t, true), "sequence gaps", "1")
+}
+
+func TestAnswerAndFrameMustAgree(t *testing.T) {
+	w := newWorld()
+	w.storm()
+	a := w.place(150, 0, 1, 1, 0, 1)
+	verdict := func(seen Seen) map[string]measure.Check {
+		checks := map[string]measure.Check{}
+		for _, check := range w.ledger.Verdict(Evidence{Before: w.before, After: w.after, Sole: true, Seen: []Seen{seen}}) {
+			checks[check.Name] = check
+		}
+		return checks
+	}
+	seen := Seen{Chunk: a.Chunk, Sequence: a.Sequence, Tile: 1, Colour: 1}
+	onlyFails(t, verdict(seen), "", "")
+	seen.Colour++
+	onlyFails(t, verdict(seen), "sequence gaps", "1")
 }
 
 func TestDivergence(t *testing.T) {

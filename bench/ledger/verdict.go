@@ -26,6 +26,15 @@ type Evidence struct {
 	After  Board // after everything had come to rest, as the server gives it to a newcomer
 	// Sole says that nobody else placed anything meanwhile: then every step of every chunk must be explained by an answer.
 	Sole bool
+	Seen []Seen // placements as a listener was sent them, as far as it could tell their sequence numbers
+}
+
+// Seen is one placement in a frame.
+type Seen struct {
+	Chunk    board.ChunkID
+	Sequence uint64
+	Tile     int // index in the chunk
+	Colour   board.Colour
 }
 
 // Verdict judges the ledger: extra tiles, lost acknowledgements, changed answers, sequence gaps, one check each.
@@ -47,6 +56,12 @@ func (l *Ledger) Verdict(e Evidence) []measure.Check {
 	})
 	var gaps, lost findings
 	taken := duplicates(all, &gaps)
+	for _, seen := range e.Seen {
+		if a := taken[place{seen.Chunk, seen.Sequence}]; a != nil && (a.Tile != seen.Tile || a.Colour != seen.Colour) {
+			gaps.add("chunk %d sequence %d was answered as tile %d colour %d and sent to listeners as tile %d colour %d",
+				seen.Chunk, seen.Sequence, a.Tile, a.Colour, seen.Tile, seen.Colour)
+		}
+	}
 	lostAcknowledgements(all, taken, e, &lost)
 	if e.Sole {
 		unexplained(taken, doubtful, e, &extra)

@@ -23,8 +23,8 @@ type PlanConfig struct {
 	HotShare float64 // share of the placements that go to the hot spot, 0..1
 	HotArea  float64 // share of the board's area that the hot spot covers, 0..1
 
-	DoubleShare float64 // share of the placements submitted on several connections of the user at the same moment, 0..1
-	RetryShare  float64 // share of the placements whose nonce is sent again much later, 0..1
+	Doublers   int     // users 0..Doublers-1 always submit on several connections at the same moment
+	RetryShare float64 // share of the other users' placements whose nonce is sent again later, 0..1
 }
 
 // Act is what a user does at one event of the plan.
@@ -33,9 +33,9 @@ type Act uint8
 const (
 	// ActPlace sends one placement on one connection.
 	ActPlace Act = iota
-	// ActDouble sends different placements of one user on several connections at the same moment: one may be accepted.
+	// ActDouble sends placements of one user on several connections at the same moment: one may be accepted.
 	ActDouble
-	// ActRetry sends a placement and, after its answer and later placements, its nonce once more.
+	// ActRetry sends a placement and, some time after its answer, the same turn and nonce once more.
 	ActRetry
 )
 
@@ -65,14 +65,14 @@ func (c PlanConfig) Validate() error {
 	shares := []struct {
 		name  string
 		value float64
-	}{{"hot share", c.HotShare}, {"hot area", c.HotArea}, {"double share", c.DoubleShare}, {"retry share", c.RetryShare}}
+	}{{"hot share", c.HotShare}, {"hot area", c.HotArea}, {"retry share", c.RetryShare}}
 	for _, s := range shares {
 		if !(s.value >= 0 && s.value <= 1) {
 			return fmt.Errorf("%s %v is not in 0..1", s.name, s.value)
 		}
 	}
-	if c.DoubleShare+c.RetryShare > 1 {
-		return fmt.Errorf("double share %v and retry share %v are more than 1 together", c.DoubleShare, c.RetryShare)
+	if c.Doublers < 0 || c.Doublers > c.Users {
+		return fmt.Errorf("%d of %d users cannot submit doubly", c.Doublers, c.Users)
 	}
 	if c.Cooldown > 0 && c.Rate*c.Cooldown.Seconds() > float64(c.Users) {
 		return fmt.Errorf("%d users with a cooldown of %v can place %.0f times per second at most, not %.0f",
@@ -91,37 +91,57 @@ func (c PlanConfig) Planned() int {
 // are drawn at random, so some come back too early and must be refused.
 func (c PlanConfig) Events() iter.Seq[Event] {
 	return func(yield func(Event) bool) {
-		rng := rand.New(rand.NewPCG(c.Seed, 0x706c61636564))
-		hot := c.hotSpot(rng)
-		order := rng.Perm(c.Users)
+		draws := c.Draws(0)
+		order := draws.rng.Perm(c.Users)
 		gap := float64(time.Second) / c.Rate
 		for i := range c.Planned() {
-			event := Event{At: time.Duration(float64(i) * gap), User: order[i%c.Users], Act: c.act(rng.Float64())}
+			user := order[i%c.Users]
 			if c.Cooldown == 0 {
-				event.User = rng.IntN(c.Users)
+				user = draws.rng.IntN(c.Users)
 			}
-			if rng.Float64() < c.HotShare {
-				event.X, event.Y = hot.x+rng.IntN(hot.width), hot.y+rng.IntN(hot.height)
-			} else {
-				event.X, event.Y = rng.IntN(c.Width), rng.IntN(c.Height)
-			}
-			event.Colour = uint8(rng.IntN(c.Colours))
-			if !yield(event) {
+			if !yield(draws.Event(time.Duration(float64(i)*gap), user)) {
 				return
 			}
 		}
 	}
 }
 
-func (c PlanConfig) act(draw float64) Act {
-	switch {
-	case draw < c.DoubleShare:
-		return ActDouble
-	case draw < c.DoubleShare+c.RetryShare:
-		return ActRetry
-	default:
-		return ActPlace
+// Draws is a stream of random events of a plan. Not safe for concurrent use.
+type Draws struct {
+	plan PlanConfig
+	rng  *rand.Rand
+	hot  rectangle
+}
+
+// Draws returns one of the plan's streams. All streams share the hot spot; equal numbers give equal streams.
+func (c PlanConfig) Draws(stream uint64) *Draws {
+	const salt = 0x706c61636564
+	return &Draws{plan: c, rng: rand.New(rand.NewPCG(c.Seed, salt+stream)), hot: c.hotSpot(rand.New(rand.NewPCG(c.Seed, salt-1)))}
+}
+
+// Event draws what a user does at a time.
+func (d *Draws) Event(at time.Duration, user int) Event {
+	e := Event{At: at, User: user, Colour: uint8(d.rng.IntN(d.plan.Colours))}
+	if d.rng.Float64() < d.plan.HotShare {
+		e.X, e.Y = d.hot.x+d.rng.IntN(d.hot.width), d.hot.y+d.rng.IntN(d.hot.height)
+	} else {
+		e.X, e.Y = d.rng.IntN(d.plan.Width), d.rng.IntN(d.plan.Height)
 	}
+	switch {
+	case user < d.plan.Doublers:
+		e.Act = ActDouble
+	case d.rng.Float64() < d.plan.RetryShare:
+		e.Act = ActRetry
+	}
+	return e
+}
+
+// Uint64 draws a number, for a nonce.
+func (d *Draws) Uint64() uint64 { return d.rng.Uint64() }
+
+// Up draws a duration of at least 0 and below most.
+func (d *Draws) Up(most time.Duration) time.Duration {
+	return time.Duration(d.rng.Int64N(int64(max(1, most))))
 }
 
 type rectangle struct{ x, y, width, height int }
