@@ -69,10 +69,22 @@ func DefaultSettings() Settings {
 // DefaultPalette returns the 16 colours of 2017.
 func DefaultPalette() []PaletteEntry {
 	return []PaletteEntry{
-		{Name: "white", RGB: 0xffffff}, {Name: "light grey", RGB: 0xe4e4e4}, {Name: "grey", RGB: 0x888888}, {Name: "black", RGB: 0x222222},
-		{Name: "pink", RGB: 0xffa7d1}, {Name: "red", RGB: 0xe50000}, {Name: "orange", RGB: 0xe59500}, {Name: "brown", RGB: 0xa06a42},
-		{Name: "yellow", RGB: 0xe5d900}, {Name: "light green", RGB: 0x94e044}, {Name: "green", RGB: 0x02be01}, {Name: "cyan", RGB: 0x00d3dd},
-		{Name: "light blue", RGB: 0x0083c7}, {Name: "blue", RGB: 0x0000ea}, {Name: "magenta", RGB: 0xcf6ee4}, {Name: "purple", RGB: 0x820080},
+		{Name: "white", RGB: 0xffffff},
+		{Name: "light grey", RGB: 0xe4e4e4},
+		{Name: "grey", RGB: 0x888888},
+		{Name: "black", RGB: 0x222222},
+		{Name: "pink", RGB: 0xffa7d1},
+		{Name: "red", RGB: 0xe50000},
+		{Name: "orange", RGB: 0xe59500},
+		{Name: "brown", RGB: 0xa06a42},
+		{Name: "yellow", RGB: 0xe5d900},
+		{Name: "light green", RGB: 0x94e044},
+		{Name: "green", RGB: 0x02be01},
+		{Name: "cyan", RGB: 0x00d3dd},
+		{Name: "light blue", RGB: 0x0083c7},
+		{Name: "blue", RGB: 0x0000ea},
+		{Name: "magenta", RGB: 0xcf6ee4},
+		{Name: "purple", RGB: 0x820080},
 	}
 }
 

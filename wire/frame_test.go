@@ -140,34 +140,31 @@ func TestDecodedMessagesOwnTheirMemory(t *testing.T) {
 	}
 }
 
-func TestSealServer(t *testing.T) {
-	for _, n := range []int{0, 121, 122, 123, 65_530, 65_531, 65_532, 70_000} {
-		frame := &Frame{Tick: 1}
-		if n > 0 {
-			frame.Sections = []Section{{Chunk: 1, Width: board.Width8, Tiles: make([]Tile, n/3+1)}}
+func TestSeal(t *testing.T) {
+	for n, header := range map[int]string{
+		0: "8200", 1: "8201", 125: "827d", 126: "827e007e", 127: "827e007f", 65_535: "827effff",
+		65_536: "827f0000000000010000", 1 << 20: "827f0000000000100000",
+	} {
+		b := make([]byte, SealRoom+n)
+		for i := range b {
+			b[i] = byte(i)
 		}
-		plain := AppendServer(nil, frame)
-		sealed := SealServer(frame)
-		header := len(sealed) - len(plain)
-		want := map[bool]int{true: 2, false: 4}[len(plain) < 126]
-		if len(plain) > 65_535 {
-			want = 10
+		message := slices.Clone(b[SealRoom:])
+		sealed := Seal(b)
+		if want := raw(header, message); !bytes.Equal(sealed, want) {
+			t.Errorf("%d bytes are sealed with %x, want %s", n, sealed[:len(sealed)-n], header)
 		}
-		if header != want || !bytes.Equal(sealed[header:], plain) || sealed[0] != 0x82 {
-			t.Errorf("%d bytes sealed with the header %x", len(plain), sealed[:header])
-		}
-		length := 0
-		switch header {
-		case 2:
-			length = int(sealed[1])
-		default:
-			for _, b := range sealed[2:header] {
-				length = length<<8 | int(b)
-			}
-		}
-		if length != len(plain) {
-			t.Errorf("the header says %d bytes of %d", length, len(plain))
-		}
+	}
+	frame := &Frame{Tick: 7}
+	if got := SealServer(frame); !bytes.Equal(got, raw("8202 82 07")) {
+		t.Errorf("sealed frame %x", got)
+	}
+}
+
+func TestListsInSettingsAreNeverNull(t *testing.T) {
+	b := AppendServer(nil, &SettingsChanged{Settings: board.Settings{Width: 1}})
+	if bytes.Contains(b, []byte("null")) {
+		t.Errorf("%s", b)
 	}
 }
 

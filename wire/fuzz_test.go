@@ -30,7 +30,8 @@ func addSeeds(f *testing.F, direction string) {
 func checkDecoder(t interface {
 	Helper()
 	Fatalf(string, ...any)
-}, direction string, b []byte) {
+}, direction string, b []byte,
+) {
 	t.Helper()
 	before := bytes.Clone(b)
 	m, err := decodeAny(direction, b)

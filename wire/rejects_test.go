@@ -92,6 +92,7 @@ func clientRejects() []rejectCase {
 		{"repair of an invalid column", fromClient, raw("03 01", uv(200), "01"), whyChunk},
 		{"repair of an invalid row", fromClient, raw("03 01", uv(200<<8), "01"), whyChunk},
 		{"repair of a chunk that wraps round", fromClient, raw("03 02 0101", uv(1<<16-1), "01"), whyChunk},
+		{"repair of a chunk that wraps round 64 bits", fromClient, raw("03 02 0101", uv(1<<64-1), "01"), whyChunk},
 		{"get hashes of 401 chunks", fromClient, raw("04 00 00 01", uv(200), "00"), whyTrail},
 		{"get hashes of 402 chunks", fromClient, raw("04 00 00 03", uv(134)), "a rectangle of too many chunks"},
 		{"get hashes, cut", fromClient, raw("04 00 00 01"), whyShort},
