@@ -1,7 +1,8 @@
 // The dialog for signing in with a chosen name and for signing out.
 
 import { signIn, signOut } from "./api.ts";
-import { element } from "./dom.ts";
+import { element, setText } from "./dom.ts";
+import { isNamed, userWords } from "./words.ts";
 
 export class Account {
   readonly #button = element("account", HTMLButtonElement);
@@ -36,15 +37,15 @@ export class Account {
   show(user: string): void {
     this.#user = user;
     this.#button.dataset["user"] = user;
-    this.#button.textContent = user === "" ? "Sign in" : user;
-    this.#button.title = user === "" ? "" : "Signed in. Change name or sign out";
+    setText(this.#button, user === "" ? "Sign in" : userWords(user));
+    this.#button.title = user === "" ? "" : isNamed(user) ? "Change your name or sign out" : "Choose a name";
   }
 
   open(): void {
     this.#error.textContent = "";
-    this.#signOut.hidden = this.#user === "";
-    this.#text.textContent =
-      this.#user === "" ? "Choose a name. It is shown with the tiles you place." : `You are ${this.#user}. Choose another name, or sign out.`;
+    const named = isNamed(this.#user);
+    this.#signOut.hidden = !named;
+    setText(this.#text, named ? `You are ${this.#user}. Choose another name, or sign out.` : "Choose a name. It is shown with the tiles you place.");
     this.#name.value = "";
     this.#dialog.showModal();
     this.#name.focus();

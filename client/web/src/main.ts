@@ -30,6 +30,7 @@ class Page {
   readonly #canvas = element("board", HTMLCanvasElement);
   readonly #dock = document.querySelector<HTMLElement>(".dock")!;
   readonly #top = document.querySelector<HTMLElement>(".top")!;
+  readonly #banners = document.querySelector<HTMLElement>(".banners")!;
   readonly #camera = new Camera();
   readonly #session: Session;
   readonly #renderer: Renderer;
@@ -43,12 +44,13 @@ class Page {
   #tick = 0; // the interval of what counts down, 0 for none
   #hover: Point | null = null;
   #selected: Point | null = null;
+  #chosen = false; // the selected tile was chosen to place on, not only to look at
   #who = ""; // what the card says of the selected tile
   #when = "";
   #asked = 0; // the number of the newest question about a tile
   #askTimer = 0;
   #liveUntil: Date | null = null; // when the board on show was last live; null while it is, or before it ever was
-  #timer: TimerWords = { state: "unknown", text: "" };
+  #timer: TimerWords = { state: "unknown", text: "", clock: "" };
   #followTimer = 0;
   #parkTimer = 0;
 
@@ -237,6 +239,7 @@ class Page {
       observer.observe(this.#canvas);
     }
     observer.observe(element("palette", HTMLElement));
+    observer.observe(this.#banners);
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.#renderer.restyle());
   }
 
@@ -244,7 +247,8 @@ class Page {
     const { clientWidth: width, clientHeight: height } = this.#canvas;
     if (roundly) this.#renderer.resize(Math.round(width * devicePixelRatio), Math.round(height * devicePixelRatio));
     const bottom = height - this.#dock.querySelector(".row")!.getBoundingClientRect().top;
-    this.#camera.setViewport(width, height, this.#canvas.width / Math.max(1, width), this.#top.getBoundingClientRect().bottom, bottom);
+    const top = Math.max(this.#top.getBoundingClientRect().bottom, this.#banners.getBoundingClientRect().bottom) + 4;
+    this.#camera.setViewport(width, height, this.#canvas.width / Math.max(1, width), top, bottom);
   }
 
   #flightMs(): number {
@@ -264,7 +268,14 @@ class Page {
   #setHover(tile: Point | null): void {
     this.#hover = tile;
     this.#renderer.scene.hover = this.#camera.view.zoom >= ZOOM_LOOK ? tile : null;
+    this.#aim();
     this.#moved();
+  }
+
+  #aim(): void {
+    const at = this.#chosen ? this.#selected : this.#hover;
+    const colour = this.#palette.colour;
+    this.#renderer.scene.aim = at === null || colour === null ? null : { ...at, colour };
   }
 
   #tap(px: number, py: number, touch: boolean, look: boolean): void {
@@ -279,7 +290,7 @@ class Page {
     }
     const again = this.#selected !== null && this.#selected.x === tile.x && this.#selected.y === tile.y;
     if (brush !== null && (!touch || again)) this.#place(tile);
-    else this.#select(tile);
+    else this.#select(tile, brush !== null);
   }
 
   #key(name: "enter" | "escape" | "zoomIn" | "zoomOut"): void {
@@ -300,7 +311,7 @@ class Page {
   }
 
   #brushChanged(): void {
-    this.#renderer.scene.brush = this.#palette.colour;
+    this.#aim();
     this.#showTile();
     this.#draw();
   }
@@ -319,13 +330,15 @@ class Page {
 
   // ---- the selected tile ----
 
-  #select(tile: Point | null): void {
+  #select(tile: Point | null, chosen = false): void {
     this.#selected = tile;
+    this.#chosen = chosen;
     this.#renderer.scene.selected = tile;
     this.#who = "";
     this.#when = "";
     if (tile === null) this.#ui.hideTile();
     else this.#ask(tile);
+    this.#aim();
     this.#showTile();
     this.#moved();
   }
@@ -335,11 +348,11 @@ class Page {
     if (tile === null) return;
     const colour = this.#session.board.colourAt(tile.x, tile.y);
     const brush = this.#palette.colour;
-    const { state, text } = this.#timer;
+    const { state, clock } = this.#timer;
     const button =
       brush === null ? null
       : state === "ready" || state === "signedOut" ? { text: `Place ${this.#palette.name(brush)}`, enabled: true }
-      : { text: state === "waiting" ? `Wait ${text}` : "Place", enabled: false };
+      : { text: state === "waiting" ? `Wait ${clock}` : "Place", enabled: false };
     const card = { ...tile, css: this.#palette.css(colour), name: this.#palette.name(colour), who: this.#who, when: this.#when };
     this.#ui.showTile(card, button);
   }

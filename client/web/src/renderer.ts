@@ -27,7 +27,7 @@ export interface Scene {
   pending: readonly Mark[];
   hover: Point | null; // the tile under the mouse
   selected: Point | null;
-  brush: number | null; // the colour in hand, shown on the selected or hovered tile
+  aim: Mark | null; // where the colour in hand would go
 }
 
 interface Page {
@@ -44,7 +44,7 @@ interface Theme {
 }
 
 export class Renderer {
-  readonly scene: Scene = { settings: null, ready: false, pending: [], hover: null, selected: null, brush: null };
+  readonly scene: Scene = { settings: null, ready: false, pending: [], hover: null, selected: null, aim: null };
 
   readonly #canvas: HTMLCanvasElement;
   readonly #context: CanvasRenderingContext2D;
@@ -246,9 +246,8 @@ export class Renderer {
   }
 
   #drawMarks(): void {
-    const { pending, hover, selected, brush } = this.scene;
-    const aimed = selected ?? hover;
-    if (aimed !== null && brush !== null && this.#camera.view.zoom >= ZOOM_AIM) this.#fillTile(aimed, brush, 0.7);
+    const { pending, hover, selected, aim } = this.scene;
+    if (aim !== null && this.#camera.view.zoom >= ZOOM_AIM) this.#fillTile(aim, aim.colour, 0.7);
     for (const p of pending) this.#fillTile(p, p.colour, 1);
     if (hover !== null) this.#ring(hover, 1, false);
     if (selected !== null) this.#ring(selected, 2, false);

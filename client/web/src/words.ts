@@ -46,6 +46,7 @@ export interface Standing {
 export interface TimerWords {
   readonly state: "unknown" | "signedOut" | "banned" | "frozen" | "sending" | "waiting" | "ready";
   readonly text: string;
+  readonly clock: string; // what is left, "" for nothing
 }
 
 /** Bans this far ahead have no end. */
@@ -53,17 +54,18 @@ const BAN_WITHOUT_END_MS = 2 ** 53 - 1;
 
 /** What the timer shows. wallMs is the time of day. */
 export function timerWords(s: Standing, wallMs: number): TimerWords {
-  if (s.pending === "sent") return { state: "sending", text: "Placing…" };
-  if (s.pending === "charged") return { state: "sending", text: "Saved, on its way…" };
-  if (!s.connected) return { state: "unknown", text: "…" };
-  if (!s.signedIn) return { state: "signedOut", text: "Watching" };
+  const clock = s.leftMs > 0 ? clockText(s.leftMs) : "";
+  if (s.pending === "sent") return { state: "sending", text: "Placing…", clock };
+  if (s.pending === "charged") return { state: "sending", text: "Saved, on its way…", clock };
+  if (!s.connected) return { state: "unknown", text: "…", clock };
+  if (!s.signedIn) return { state: "signedOut", text: "Sign in to place tiles", clock: "" };
   if (s.bannedUntilMs > wallMs) {
     const until = s.bannedUntilMs >= BAN_WITHOUT_END_MS ? "" : ` until ${new Date(s.bannedUntilMs).toLocaleString()}`;
-    return { state: "banned", text: `You may not place tiles${until}` };
+    return { state: "banned", text: `You may not place tiles${until}`, clock };
   }
-  if (s.leftMs > 0) return { state: "waiting", text: clockText(s.leftMs) };
-  if (s.frozen) return { state: "frozen", text: "Frozen" };
-  return { state: "ready", text: "Ready" };
+  if (s.leftMs > 0) return { state: "waiting", text: `Next tile in ${clock}`, clock };
+  if (s.frozen) return { state: "frozen", text: "Frozen", clock };
+  return { state: "ready", text: "Ready to place", clock };
 }
 
 /** "3 minutes ago". */
@@ -76,13 +78,26 @@ export function agoWords(ms: number): string {
   return format.format(-Math.round(s / 86400), "day");
 }
 
+/** How names of users without a chosen name begin. */
+const ANONYMOUS = "anon-";
+
+/** A user's name as it is shown: of one without a chosen name a short part that tells it from others. */
+export function userWords(user: string): string {
+  return user.startsWith(ANONYMOUS) ? `anonymous ${user.slice(ANONYMOUS.length, ANONYMOUS.length + 4)}` : user;
+}
+
+/** Whether the user has chosen a name. */
+export function isNamed(user: string): boolean {
+  return user !== "" && !user.startsWith(ANONYMOUS);
+}
+
 /** Who placed a tile and when. */
 export function tileWords(t: TileDetails, wallMs: number): string {
   if (!t.placed) return "Nobody has placed a tile here yet.";
   const ago = agoWords(wallMs - t.atMs);
   switch (t.kind) {
     case "user":
-      return `placed by ${t.user}, ${ago}`;
+      return `placed by ${userWords(t.user)}, ${ago}`;
     case "clear":
       return `cleared by a moderator, ${ago}`;
     case "rollback":
@@ -94,7 +109,7 @@ export function tileWords(t: TileDetails, wallMs: number): string {
 
 /** The title of the tab. */
 export function titleWords(t: TimerWords): string {
-  if (t.state === "waiting") return `${t.text} · placed`;
+  if (t.state === "waiting") return `${t.clock} · placed`;
   if (t.state === "ready") return "Ready · placed";
   return "placed";
 }
