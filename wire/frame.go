@@ -10,7 +10,8 @@ import (
 )
 
 // A section begins with varint((chunk - previous chunk) << 1 | extended). Without the extended bit one tile of 16 bits follows:
-// a run of one at width 4, the common case of a busy board. With it a descriptor byte follows.
+// a run of one at width 4, the common case of a busy board. With it a descriptor byte follows. In a repair frame every section
+// is extended, for its runs and patches say where they begin: repairs may then come twice or cross each other.
 const (
 	sectionExtended = 1
 
@@ -44,18 +45,18 @@ func appendFrame(dst []byte, f *Frame) []byte {
 	sections := ascending(f.Sections, func(s *Section) board.ChunkID { return s.Chunk })
 	previous := board.ChunkID(0)
 	for i := range sections {
-		dst = appendSection(dst, previous, &sections[i])
+		dst = appendSection(dst, previous, &sections[i], f.Repair)
 		previous = sections[i].Chunk
 	}
 	return dst
 }
 
-func appendSection(dst []byte, previous board.ChunkID, s *Section) []byte {
+func appendSection(dst []byte, previous board.ChunkID, s *Section, repair bool) []byte {
 	if err := s.check(); err != nil {
 		panic(err.Error())
 	}
 	delta := chunkDelta(previous, s.Chunk) << 1
-	if s.Kind == SectionRun && s.Width == board.Width4 && len(s.Tiles) == 1 {
+	if s.Kind == SectionRun && s.Width == board.Width4 && len(s.Tiles) == 1 && !repair {
 		return appendTiles(binary.AppendUvarint(dst, delta), s)
 	}
 	dst = binary.AppendUvarint(dst, delta|sectionExtended)
@@ -76,6 +77,9 @@ func appendSection(dst []byte, previous board.ChunkID, s *Section) []byte {
 	}
 	if s.Kind == SectionPatch {
 		dst = binary.AppendUvarint(dst, s.Advance)
+	}
+	if repair {
+		dst = binary.AppendUvarint(dst, s.Sequence)
 	}
 	return appendTiles(dst, s)
 }
@@ -166,9 +170,12 @@ func (s *frameScratch) decode(visit func(*Section) error) (tick uint64, repair b
 	for len(r.b) > 0 {
 		head := r.uvarint()
 		s.section = Section{Chunk: r.chunkAfter(previous, first, head>>1), Width: board.Width4}
-		if head&sectionExtended != 0 {
-			s.decodeExtended(r)
-		} else {
+		switch {
+		case head&sectionExtended != 0:
+			s.decodeExtended(r, repair)
+		case repair:
+			r.fail("a repair that does not say where it begins")
+		default:
 			s.decodeTiles(r, 1)
 		}
 		if r.err != nil {
@@ -185,7 +192,7 @@ func (s *frameScratch) decode(visit func(*Section) error) (tick uint64, repair b
 	return tick, repair, nil
 }
 
-func (s *frameScratch) decodeExtended(r *reader) {
+func (s *frameScratch) decodeExtended(r *reader, repair bool) {
 	descriptor := r.byte()
 	s.section.Kind = SectionKind(descriptor & descriptorKind)
 	if descriptor&descriptorWide != 0 {
@@ -214,8 +221,11 @@ func (s *frameScratch) decodeExtended(r *reader) {
 		if s.section.Advance = r.uvarint(); s.section.Advance < n {
 			r.fail("a patch that advances by less than its tiles")
 		}
-	} else if n == 1 && s.section.Width == board.Width4 {
+	} else if n == 1 && s.section.Width == board.Width4 && !repair {
 		r.fail("a single tile that needs no descriptor")
+	}
+	if repair {
+		s.section.Sequence = r.uvarint()
 	}
 	s.decodeTiles(r, n)
 }

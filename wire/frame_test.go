@@ -32,8 +32,11 @@ func TestFrameBytes(t *testing.T) {
 			{Chunk: 1, Width: board.Width8, Tiles: []Tile{{258, 200}}},
 		}}, "82 00 03 0c 0201c8"},
 		{"a patch", Frame{Repair: true, Sections: []Section{
-			{Kind: SectionPatch, Width: board.Width4, Tiles: []Tile{{1, 2}}, Advance: 128},
-		}}, "83 00 01 09 8001 1200"},
+			{Kind: SectionPatch, Width: board.Width4, Tiles: []Tile{{1, 2}}, Advance: 128, Sequence: 5},
+		}}, "83 00 01 09 8001 05 1200"},
+		{"a single tile of a repair", Frame{Repair: true, Sections: []Section{
+			{Chunk: 2, Width: board.Width4, Tiles: []Tile{{1, 2}}, Sequence: 300},
+		}}, "83 00 05 08 ac02 1200"},
 	} {
 		if got := AppendServer(nil, &c.frame); !bytes.Equal(got, raw(c.want)) {
 			t.Errorf("%s: %x, want %s", c.name, got, c.want)

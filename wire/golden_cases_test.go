@@ -153,6 +153,13 @@ func frameCases() []goldenCase {
 	frame := func(name string, tick uint64, sections ...Section) goldenCase {
 		return goldenCase{"frame: " + name, fromNode, &Frame{Tick: tick, Sections: sections}}
 	}
+	repair := func(name string, tick uint64, sections ...Section) goldenCase {
+		return goldenCase{"repair frame: " + name, fromNode, &Frame{Tick: tick, Repair: true, Sections: sections}}
+	}
+	begin := func(s Section, sequence uint64) Section {
+		s.Sequence = sequence
+		return s
+	}
 	return []goldenCase{
 		frame("no sections", 1),
 		frame("single tiles at the corners", 127, one(0, 0, 0), one(63, 2499, 15), one(127, 1, 1), one(last, 2499, 15)),
@@ -164,10 +171,10 @@ func frameCases() []goldenCase {
 		frame("patches at width 8", 1<<21, patch(9, 1, board.Width8, 5000), patch(513, 33, board.Width8, 33)),
 		frame("images", 1<<28, set(0, board.Width4, 0), set(19, board.Width8, 1<<32+1), set(last, board.Width4, counterMax)),
 		frame("every kind", 1<<35, one(0, 1250, 8), run(1, 3, board.Width8), patch(300, 2, board.Width4, 17), set(301, board.Width4, 99), one(302, 99, 9)),
-		{"repair frame: a run and an image", fromNode, &Frame{Tick: 12, Repair: true, Sections: []Section{
-			run(40, 5, board.Width4), set(41, board.Width4, 77),
-		}}},
-		{"repair frame: nothing to repair", fromNode, &Frame{Tick: 0, Repair: true}},
+		repair("a single tile", 12, begin(one(40, 7, 3), 128)),
+		repair("runs and an image", 13, begin(run(40, 5, board.Width4), 0), set(41, board.Width4, 77), begin(run(42, 40, board.Width8), counterMax)),
+		repair("patches", 14, begin(patch(1, 2, board.Width4, 9), 1<<32), begin(patch(2, 50, board.Width8, 50), 1)),
+		repair("nothing to repair", 0),
 	}
 }
 

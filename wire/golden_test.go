@@ -132,7 +132,7 @@ func TestGoldenCoversEverything(t *testing.T) {
 		case *Frame:
 			seen["repair frame"] = seen["repair frame"] || m.Repair
 			for _, s := range m.Sections {
-				seen[sectionValue(&s)["kind"].(string)+map[board.Width]string{4: "4", 8: "8"}[s.Width]] = true
+				seen[sectionValue(&s, false)["kind"].(string)+map[board.Width]string{4: "4", 8: "8"}[s.Width]] = true
 			}
 		case *Placed:
 			seen[m.Verdict.String()] = true

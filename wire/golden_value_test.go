@@ -48,7 +48,7 @@ func goldenValue(m any) (string, object) {
 	case *Frame:
 		sections := []object{}
 		for i := range m.Sections {
-			sections = append(sections, sectionValue(&m.Sections[i]))
+			sections = append(sections, sectionValue(&m.Sections[i], m.Repair))
 		}
 		return "frame", object{"tick": u64(m.Tick), "repair": m.Repair, "sections": sections}
 	case *Heartbeat:
@@ -90,7 +90,7 @@ func chunksAtValue(list []ChunkAt) []object {
 	return out
 }
 
-func sectionValue(s *Section) object {
+func sectionValue(s *Section, repair bool) object {
 	v := object{"chunk": s.Chunk, "kind": [...]string{"run", "patch", "set"}[s.Kind], "width": s.Width}
 	if s.Kind == SectionSet {
 		v["sequence"], v["image"] = u64(s.Sequence), hex.EncodeToString(s.Image)
@@ -98,6 +98,9 @@ func sectionValue(s *Section) object {
 	}
 	if s.Kind == SectionPatch {
 		v["advance"] = u64(s.Advance)
+	}
+	if repair {
+		v["sequence"] = u64(s.Sequence)
 	}
 	tiles := [][2]int{}
 	for _, t := range s.Tiles {

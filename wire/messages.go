@@ -123,7 +123,7 @@ type Section struct {
 	Width    board.Width // of the colours in this section
 	Tiles    []Tile      // run and patch
 	Advance  uint64      // patch
-	Sequence uint64      // set
+	Sequence uint64      // set: of the image; run and patch of a repair frame: what the chunk stands at before them
 	Image    []byte      // set: Width.ImageBytes() bytes
 }
 

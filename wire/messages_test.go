@@ -68,7 +68,7 @@ func genImage(t *rapid.T, w board.Width) []byte {
 	return image
 }
 
-func genSection(t *rapid.T, c board.ChunkID) Section {
+func genSection(t *rapid.T, c board.ChunkID, repair bool) Section {
 	s := Section{
 		Chunk: c, Width: genWidth(t),
 		Kind: rapid.SampledFrom([]SectionKind{SectionRun, SectionPatch, SectionSet}).Draw(t, "kind"),
@@ -81,13 +81,16 @@ func genSection(t *rapid.T, c board.ChunkID) Section {
 	if s.Kind == SectionPatch {
 		s.Advance = rapid.Uint64Min(uint64(len(s.Tiles))).Draw(t, "advance")
 	}
+	if repair {
+		s.Sequence = rapid.Uint64().Draw(t, "begins after")
+	}
 	return s
 }
 
 func genFrame(t *rapid.T) *Frame {
 	f := &Frame{Tick: rapid.Uint64().Draw(t, "tick"), Repair: rapid.Bool().Draw(t, "repair")}
 	for _, c := range genChunks(t, 6) {
-		f.Sections = append(f.Sections, genSection(t, c))
+		f.Sections = append(f.Sections, genSection(t, c, f.Repair))
 	}
 	return f
 }

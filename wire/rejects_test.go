@@ -152,6 +152,8 @@ func frameRejects() []rejectCase {
 		{"frame with a run of one that needs no descriptor", fromNode, raw("82 01 01 08 0100"), "a single tile that needs no descriptor"},
 		{"frame with a patch that advances too little", fromNode, raw("82 01 01 11 01 0100 0200"), "a patch that advances by less than its tiles"},
 		{"frame with a count in an image", fromNode, raw("82 01 01 0a 01", make([]byte, 1250)), "an image with a count of tiles"},
+		{"repair frame with a tile that does not say where it begins", fromNode, raw("83 01 00 0100"), "a repair that does not say where it begins"},
+		{"repair frame with a run that does not say where it begins", fromNode, raw("83 01 01 08 0100"), whyBeyond},
 		{"frame with a cut image", fromNode, raw("82 01 01 02 01", make([]byte, 1249)), whyShort},
 		{"frame with a cut image at width 8", fromNode, raw("82 01 01 06 01", make([]byte, 2499)), whyShort},
 	}
