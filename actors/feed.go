@@ -101,6 +101,9 @@ func (f *Feed) Receive(wallMs int64, message FeedMessage) []FeedEffect {
 		f.emit(ToSubscriber{m.Subscriber, RepairMade{Session: m.Session, Chunks: m.Chunks, Sealed: sealed}})
 	case GetResume:
 		f.emit(ToSubscriber{m.Subscriber, f.resume(m)})
+	case GetTable:
+		table, hashes := f.table()
+		f.emit(ToSubscriber{m.Subscriber, TableMade{Tick: f.tick, Rules: f.rules, Table: table, Hashes: hashes}})
 	case GetColour:
 		f.emit(ToSubscriber{m.Subscriber, f.withColour(m.Answered)})
 	case GetBody:
@@ -285,20 +288,27 @@ func lastColours(tiles []wire.Tile) []wire.Tile {
 	return out
 }
 
-// takeSettings puts new settings in force for the frames after the newest.
-func (f *Feed) takeSettings(wallMs int64) {
-	f.rules, f.next = f.next, nil
-	f.hashes = board.Hashes{}
+// table returns where every chunk stands that meets the board and has placements, ascending, and the board's hashes.
+func (f *Feed) table() ([]ChunkMark, board.Hashes) {
 	var table []ChunkMark
+	var hashes board.Hashes
 	for id, c := range f.chunks {
 		if c.sequence == 0 || !f.rules.Settings().HasChunk(id) {
 			continue
 		}
-		f.hashes.Tiles ^= c.hash
-		f.hashes.Sequences ^= board.SequenceHash(id, c.sequence)
+		hashes.Tiles ^= c.hash
+		hashes.Sequences ^= board.SequenceHash(id, c.sequence)
 		table = append(table, ChunkMark{Chunk: id, Before: c.sequence, Sequence: c.sequence, Tiles: c.hash})
 	}
 	slices.SortFunc(table, func(a, b ChunkMark) int { return int(a.Chunk) - int(b.Chunk) })
+	return table, hashes
+}
+
+// takeSettings puts new settings in force for the frames after the newest.
+func (f *Feed) takeSettings(wallMs int64) {
+	f.rules, f.next = f.next, nil
+	var table []ChunkMark
+	table, f.hashes = f.table()
 	sealed := wire.SealServer(&wire.SettingsChanged{Tick: f.tick, Settings: f.rules.Record.Settings})
 	f.ring, f.ringBytes = nil, 0 // a client that missed the change compares its chunks with Base instead
 	f.emit(ToSubscribers{SettingsTold{Tick: f.tick, Rules: f.rules, Sealed: sealed, Table: table, Hashes: f.hashes}})

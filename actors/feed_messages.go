@@ -59,6 +59,9 @@ type GetResume struct {
 	Tick       uint64
 }
 
+// GetTable asks where every chunk stands. From: a subscriber that starts. Answer: TableMade.
+type GetTable struct{ Subscriber int }
+
 // GetColour asks to fill the true colour of its tile into a refusal. From: a subscriber. Answer: Answered.
 type GetColour struct {
 	Subscriber int
@@ -80,6 +83,7 @@ func (FeedTick) feedMessage()     {}
 func (FeedSettings) feedMessage() {}
 func (GetRepair) feedMessage()    {}
 func (GetResume) feedMessage()    {}
+func (GetTable) feedMessage()     {}
 func (GetColour) feedMessage()    {}
 func (GetBody) feedMessage()      {}
 func (GetTiles) feedMessage()     {}

@@ -15,6 +15,8 @@ const (
 	// BlockQueueMax is how many placements of a block may wait for a commit; beyond it charges are dropped and counted, and
 	// their shards send them again. The shards' own bounds make 65*32 the most that can come.
 	BlockQueueMax = board.Shards * ShardBlockOpenMax
+	// BlockEarlyMax is how many messages of shards wait until a block is loaded; beyond they are dropped and sent again.
+	BlockEarlyMax = board.Shards
 	// BlockTilesMax is how many GetTile wait until a block is loaded; beyond: answered as not known.
 	BlockTilesMax = 64
 	// SnapshotPlacements is after how many placements a block's snapshot is written.
@@ -50,6 +52,7 @@ type Block struct {
 	sinceSnapshot   int
 	changedAtMs     int64 // of the first placement since the newest snapshot; 0: none
 	tiles           []GetTile
+	early           []PlaceTiles // until the block is loaded
 	out             []RegionEffect
 }
 
@@ -163,7 +166,10 @@ func (b *Block) placeTiles(wallMs int64, m PlaceTiles) {
 		b.deposedToMs = 0 // the owner's node thinks that the block is ours: serve it
 	}
 	if !b.loaded {
-		return // the shard sends again; drive loads
+		if len(b.early) < BlockEarlyMax { // beyond, the shard sends again
+			b.early = append(b.early, m)
+		}
+		return
 	}
 	known := b.state.Shard(uint8(m.Shard))
 	if m.Floor > known.Floor {
@@ -325,6 +331,11 @@ func (b *Block) blockLoaded(wallMs int64, m BlockLoaded) {
 		t.Reply(b.tile(t.At))
 	}
 	b.tiles = nil
+	early := b.early
+	b.early = nil
+	for _, p := range early {
+		b.placeTiles(wallMs, p)
+	}
 }
 
 func (b *Block) tile(p board.Point) TileKnown {
@@ -355,4 +366,13 @@ func (b *Block) moved(wallMs int64, head store.Head) {
 	b.generation++
 	b.forget()
 	b.loadAtMs = wallMs
+}
+
+// Retire drops unsealed work and reports whether a commit is still in flight.
+func (b *Block) Retire() bool {
+	for _, a := range b.queue {
+		delete(b.waiting, a.Ticket)
+	}
+	b.queue = nil
+	return b.commits.inFlight != nil
 }

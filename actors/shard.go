@@ -135,6 +135,9 @@ func (s *Shard) Generation() uint64 { return s.generation }
 // back stretches cooldowns and never shrinks one.
 func (s *Shard) Now(wallMs int64) int64 { return max(wallMs, s.lastAtMs, s.sealed.atMs) }
 
+// Open returns how many charges are queued, in flight or open.
+func (s *Shard) Open() int { return s.unclosed }
+
 // Receive handles a message of the shard itself at wall time wallMs (Unix milliseconds) and returns what to do. The result
 // is valid until the next call.
 func (s *Shard) Receive(wallMs int64, message ShardMessage) []ShardEffect {

@@ -49,6 +49,7 @@ type Subscriber struct {
 // SubscriberCounters counts what a subscriber did since it was made.
 type SubscriberCounters struct {
 	Sends, SendBytes, Lags, Recoveries, NotesDropped, Repairs, Resumes, HashRequests int64
+	lagging                                                                          int64 // at the moment
 }
 
 // session is one websocket connection.
@@ -121,6 +122,11 @@ func (s *Subscriber) Receive(wallMs int64, message SubscriberMessage) []Subscrib
 		s.frame(m)
 	case SettingsTold:
 		s.settings(m)
+	case TableMade:
+		s.tick, s.rules, s.hashes = m.Tick, m.Rules, m.Hashes
+		for _, mark := range m.Table {
+			s.table[mark.Chunk] = mark
+		}
 	case RepairMade:
 		s.repaired(m)
 	case ResumeMade:

@@ -53,6 +53,14 @@ type SettingsTold struct {
 	Hashes board.Hashes
 }
 
+// TableMade answers GetTable. From: the feed.
+type TableMade struct {
+	Tick   uint64
+	Rules  *Rules
+	Table  []ChunkMark
+	Hashes board.Hashes
+}
+
 // RepairMade answers GetRepair: a frame that brings the chunks to the newest frame. From: the feed.
 type RepairMade struct {
 	Session wire.SessionID
@@ -91,6 +99,7 @@ func (SessionClosed) subscriberMessage()  {}
 func (SessionSent) subscriberMessage()    {}
 func (FrameMade) subscriberMessage()      {}
 func (SettingsTold) subscriberMessage()   {}
+func (TableMade) subscriberMessage()      {}
 func (RepairMade) subscriberMessage()     {}
 func (ResumeMade) subscriberMessage()     {}
 func (Answered) subscriberMessage()       {}

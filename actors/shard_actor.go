@@ -1,0 +1,201 @@
+package actors
+
+import (
+	"fmt"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/placed-board/placed/board"
+	"github.com/placed-board/placed/store"
+)
+
+// forUser is a message for a user actor on its way through the shard.
+type forUser struct {
+	user    board.UserID
+	message UserMessage
+}
+
+// getOpen asks how many charges are queued, in flight or open.
+type getOpen struct{ reply func(int) }
+
+// IdleSweepMs is the time between a shard's looks for idle users, and UserIdleMs how long a user actor is left alone before
+// it is asked.
+const (
+	IdleSweepMs = 30_000
+	UserIdleMs  = 60_000
+)
+
+// shardActor is the shell around Shard: it carries messages in, and effects out. It is the parent of the user actors.
+type shardActor struct {
+	index int
+	sys   *System
+	core  *Shard
+	users map[board.UserID]*child
+
+	refused board.Code // what the core was told last
+	sweptMs int64
+}
+
+// child is a living user actor. messages counts what was sent to it, so that it is stopped only when nothing is under way.
+type child struct {
+	pid      *actor.PID
+	messages uint64
+	usedMs   int64
+	asked    bool
+}
+
+func newShardActor(index int, sys *System) *shardActor {
+	return &shardActor{index: index, sys: sys, users: map[board.UserID]*child{}}
+}
+
+// Receive implements actor.Actor.
+func (a *shardActor) Receive(ctx actor.Context) {
+	wallMs, trusted := a.sys.guard.now()
+	switch m := ctx.Message().(type) {
+	case *actor.Started:
+		a.core = NewShard(a.index, a.sys.node, a.sys.post.rules.Load(), a.sys.random)
+		a.do(ctx, wallMs, a.core.Receive(wallMs, Tick{}))
+	case *actor.Restarting:
+		a.sys.metrics.restarts.WithLabelValues("shard").Inc()
+		a.sys.users.Add(-int64(len(a.users))) // children end with their parent
+	case forUser:
+		a.do(ctx, wallMs, a.core.ForUser(wallMs, m.user, m.message))
+	case getOpen:
+		m.reply(a.core.Open())
+	case UserIdle:
+		a.idle(ctx, m)
+	case UserEffect:
+		a.do(ctx, wallMs, a.core.FromUser(wallMs, m))
+	case ShardMessage:
+		a.watch(ctx, wallMs, trusted)
+		if _, tick := m.(Tick); tick {
+			a.sweep(ctx, wallMs)
+		}
+		a.do(ctx, wallMs, a.core.Receive(wallMs, m))
+	}
+}
+
+// watch tells the core when the clock or the node's health changes what it may charge.
+func (a *shardActor) watch(ctx actor.Context, wallMs int64, trusted bool) {
+	refuse := a.sys.refusing()
+	if !trusted {
+		refuse = board.CodeClock
+	}
+	if refuse != a.refused {
+		a.refused = refuse
+		a.do(ctx, wallMs, a.core.Receive(wallMs, HealthChanged{Refuse: refuse}))
+	}
+}
+
+// do carries out what the core wants done.
+func (a *shardActor) do(ctx actor.Context, wallMs int64, effects []ShardEffect) {
+	self, root, sys := ctx.Self(), a.sys.root, a.sys
+	for _, effect := range effects {
+		switch e := effect.(type) {
+		case TellUser:
+			a.tell(ctx, wallMs, e.User, e.Message)
+		case TellUsers:
+			for user := range a.users {
+				a.tell(ctx, wallMs, user, e.Message)
+			}
+			if _, ok := e.Message.(ReloadUser); ok {
+				sys.metrics.reloads.WithLabelValues("shard").Inc()
+			}
+		case SendCharges:
+			sys.post.toBlock(e.Message.Block, e.Message)
+		case LoadShard:
+			go func() { root.Send(self, sys.storing.loadShard(a.index, e.Generation)) }()
+		case ReadRow:
+			go func() { root.Send(self, sys.storing.readRow(a.index, e.Generation, e.User)) }()
+		case TakeSlot:
+			sys.storing.slots.take(func() { root.Send(self, SlotGranted{}) })
+		case DropSlot:
+			sys.storing.slots.release()
+		case MakeCommit:
+			attempt := e.Commit.Head.Attempt
+			sys.storing.commit(e.Commit, true, func(r store.Result) { root.Send(self, CommitDone{Attempt: attempt, Result: r}) })
+		case ForwardToOwner:
+			sys.metrics.undeliverable.WithLabelValues("shard").Inc() // there is no other node to forward to
+		case ShardInForce:
+			sys.inForce(e)
+		case NeedChunk:
+			sys.post.toFeed(GetTiles{Chunk: e.Chunk, Reply: func(i ChunkImage) { root.Send(self, ChunkRead{Chunk: i.Chunk, Tiles: i.Tiles}) }})
+		case StopUser:
+			a.stop(ctx, e.User)
+		case ReportProblem:
+			sys.problem(e.What, e.Err)
+		}
+	}
+}
+
+func (a *shardActor) tell(ctx actor.Context, wallMs int64, user board.UserID, m UserMessage) {
+	c := a.users[user]
+	if c == nil {
+		c = &child{pid: ctx.Spawn(a.sys.userProps(user, a.core.Generation()))}
+		a.users[user] = c
+		a.sys.users.Add(1)
+	}
+	c.messages++
+	c.usedMs = wallMs
+	ctx.Send(c.pid, m)
+}
+
+// sweep asks users that were not used for a while whether they could be stopped.
+func (a *shardActor) sweep(ctx actor.Context, wallMs int64) {
+	if wallMs-a.sweptMs < IdleSweepMs && wallMs >= a.sweptMs {
+		return
+	}
+	a.sweptMs = wallMs
+	for _, c := range a.users {
+		if wallMs-c.usedMs >= UserIdleMs {
+			ctx.Send(c.pid, GetIdle{Messages: c.messages, Rules: a.sys.post.rules.Load()})
+		}
+	}
+}
+
+// idle stops a user actor that is idle, unless a message has been sent to it since it was asked.
+func (a *shardActor) idle(ctx actor.Context, m UserIdle) {
+	if c := a.users[m.User]; c != nil && m.Idle && c.messages == m.Messages {
+		a.stop(ctx, m.User)
+	}
+}
+
+func (a *shardActor) stop(ctx actor.Context, user board.UserID) {
+	if c := a.users[user]; c != nil {
+		delete(a.users, user)
+		a.sys.users.Add(-1)
+		ctx.Poison(c.pid)
+	}
+}
+
+// userActor is the shell around User.
+type userActor struct {
+	user       board.UserID
+	sys        *System
+	generation uint64
+	core       *User
+}
+
+// Receive implements actor.Actor.
+func (a *userActor) Receive(ctx actor.Context) {
+	switch m := ctx.Message().(type) {
+	case *actor.Started:
+		a.core = NewUser(a.user, a.sys.node, a.generation)
+	case *actor.Restarting:
+		a.sys.metrics.restarts.WithLabelValues("user").Inc()
+	case UserMessage:
+		wallMs, _ := a.sys.guard.now()
+		for _, effect := range a.core.Receive(wallMs, m) {
+			switch e := effect.(type) {
+			case Answer:
+				a.sys.post.answer(e.To, e.Outcome)
+			case TellStatus:
+				a.sys.post.status(e.To, e.Status)
+			case AskRow, AskCharge, AskBan, UserIdle:
+				ctx.Send(ctx.Parent(), e)
+			}
+		}
+	}
+}
+
+func shardName(index int) string { return fmt.Sprintf("shard-%d", index) }

@@ -1,0 +1,396 @@
+package actors
+
+// In:  a decoded message of a session, from transport.
+// Out: Place goes to the shard of the session's user, everything else to the session's subscriber.
+// The System is the door of this package: it starts the actors of a node, routes to them and stops them. Who owns a user, here
+// or elsewhere, is known to actors/router.go.
+// Next: actors/user.go.
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/placed-board/placed/board"
+	"github.com/placed-board/placed/store"
+	"github.com/placed-board/placed/wire"
+)
+
+// Config is what a System needs. All fields without a default must be set.
+type Config struct {
+	Node        Node
+	Store       store.Store
+	Router      Router // nil: Alone
+	Clock       Clock  // nil: the machine's
+	Logger      *slog.Logger
+	Metrics     prometheus.Registerer
+	Version     string // of the program, for the status
+	Subscribers int    // subscriber actors; 0: one a processor
+	TickMs      int    // between looks of the shards at what is overdue
+	// Board is what a board that does not exist yet begins with.
+	Board board.Settings
+}
+
+// Times of a System.
+const (
+	ShardTickMs  = 100
+	RegionTickMs = 250
+	FeedPollMs   = 10
+	SubscribeMs  = 250 // between looks of the subscribers at lagging sessions
+	HealthMs     = 1000
+	LoadsMax     = 16 // blocks loaded at once
+)
+
+// DefaultConfig returns a Config with every default set.
+func DefaultConfig() Config {
+	return Config{Clock: NewSystemClock(), Subscribers: runtime.GOMAXPROCS(0), TickMs: ShardTickMs, Board: board.DefaultSettings()}
+}
+
+// Validate returns what is missing or impossible.
+func (c *Config) Validate() error {
+	var errs []error
+	if c.Store == nil || c.Logger == nil || c.Metrics == nil {
+		errs = append(errs, errors.New("store, logger and metrics must be set"))
+	}
+	if c.Node.Address == "" || len(c.Node.Address) > store.OwnerAddressMax {
+		errs = append(errs, fmt.Errorf("node address must have 1..%d bytes", store.OwnerAddressMax))
+	}
+	if c.Subscribers < 1 || c.Subscribers > 1024 {
+		errs = append(errs, fmt.Errorf("%d subscribers are not within 1..1024", c.Subscribers))
+	}
+	if c.TickMs < 10 || c.TickMs > 1000 {
+		errs = append(errs, fmt.Errorf("tick of %d ms is not within 10..1000", c.TickMs))
+	}
+	return errors.Join(append(errs, c.Board.Validate())...)
+}
+
+// System runs the actors of one node.
+type System struct {
+	config  Config
+	node    Node
+	store   store.Store
+	log     *slog.Logger
+	metrics *metrics
+	guard   *clockGuard
+	meta    store.Meta
+	actors  *actor.ActorSystem
+	root    *actor.RootContext
+	post    *post
+	storing *storing
+	loads   *slots
+	ctx     context.Context
+	stop    context.CancelFunc
+	timers  sync.WaitGroup
+
+	sessions    sync.Map // wire.SessionID -> board.UserID
+	lastSession atomic.Uint64
+	people      people
+	users       atomic.Int64 // user actors alive
+	blocks      atomic.Int64 // blocks of the living regions
+	tick        atomic.Uint64
+	body        bodyCache
+	bodyRules   atomic.Uint64
+	refuse      atomic.Uint32 // board.Code
+	draining    atomic.Bool
+	state       systemState
+	counted     []atomic.Pointer[SubscriberCounters]
+}
+
+// systemState is what the actors report of themselves.
+type systemState struct {
+	mu       sync.Mutex             // guards the fields below
+	blocks   map[board.BlockID]bool // touched blocks that the feed has not heard of yet
+	shards   [board.Shards]uint64   // settings version in force
+	older    [board.Shards]int      // open charges under older settings
+	health   store.Health
+	problems int64
+	begun    time.Time
+}
+
+// Start opens the board in the store, creating it when there is none, and starts the actors. The store stays the caller's
+// to close, after Stop.
+func Start(ctx context.Context, config Config) (*System, error) {
+	if config.Router == nil {
+		config.Router = Alone{config.Node.Address}
+	}
+	if config.Clock == nil {
+		config.Clock = NewSystemClock()
+	}
+	if err := config.Validate(); err != nil {
+		return nil, fmt.Errorf("actors: %w", err)
+	}
+	s := &System{
+		config: config, node: config.Node, store: config.Store, log: config.Logger, metrics: newMetrics(config.Metrics),
+		guard: newClockGuard(config.Clock), loads: newSlots(LoadsMax),
+		counted: make([]atomic.Pointer[SubscriberCounters], config.Subscribers),
+	}
+	s.state.blocks, s.state.begun = map[board.BlockID]bool{}, time.Now()
+	s.ctx, s.stop = context.WithCancel(context.Background())
+	s.storing = &storing{store: s.store, slots: newSlots(s.store.Capabilities().Slots), metrics: s.metrics, ctx: s.ctx}
+	rules, err := s.openBoard(ctx)
+	if err != nil {
+		s.stop()
+		return nil, fmt.Errorf("actors: open board: %w", err)
+	}
+	blocks, err := s.store.Blocks(ctx)
+	if err != nil {
+		s.stop()
+		return nil, fmt.Errorf("actors: list blocks: %w", err)
+	}
+	for _, b := range blocks {
+		s.state.blocks[b] = true
+	}
+	s.spawn(rules)
+	s.registerGauges(config.Metrics)
+	s.startTimers()
+	return s, nil
+}
+
+// openBoard returns the rules of the board, made first when the store is empty.
+func (s *System) openBoard(ctx context.Context) (*Rules, error) {
+	meta, err := s.store.Meta(ctx)
+	if errors.Is(err, store.ErrNotFound) {
+		wallMs, _ := s.guard.now()
+		meta = store.Meta{Format: store.FormatVersion, Epoch: s.random(), Shards: board.UserShards, CreatedAtMs: wallMs}
+		if err = s.store.Create(ctx, meta); err != nil && !errors.Is(err, store.ErrExists) {
+			return nil, err
+		}
+		meta, err = s.store.Meta(ctx)
+	}
+	if err != nil {
+		return nil, err
+	}
+	s.meta = meta
+	records, err := readSettings(ctx, s.store, 1)
+	if err != nil {
+		return nil, err
+	}
+	if len(records) == 0 {
+		if records, err = s.firstSettings(ctx); err != nil {
+			return nil, err
+		}
+	}
+	var rules *Rules
+	for _, r := range records {
+		rules = rules.Next(r)
+	}
+	return rules, nil
+}
+
+// firstSettings makes version 1 of the settings.
+func (s *System) firstSettings(ctx context.Context) ([]board.SettingsRecord, error) {
+	wallMs, _ := s.guard.now()
+	first := board.SettingsRecord{Settings: s.config.Board, By: "placed", Why: "created", AtMs: wallMs}
+	first.Version = 1
+	value, err := EncodeSettingsRecord(first)
+	if err != nil {
+		return nil, err
+	}
+	c := committer{partition: store.Settings(), random: s.random, owner: store.Owner{Address: s.node.Address, Incarnation: s.node.Incarnation}}
+	if _, err := s.store.Commit(ctx, c.seal(1, nil, []store.Row{{Value: value}})); err != nil {
+		return nil, err
+	}
+	return readSettings(ctx, s.store, 1)
+}
+
+func (s *System) random() uint64 { return rand.Uint64() }
+
+// spawn starts the actors: subscribers, feed, settings, shards. Regions are spawned at first use.
+func (s *System) spawn(rules *Rules) {
+	quiet := func(*actor.ActorSystem) *slog.Logger { return slog.New(slog.NewTextHandler(io.Discard, nil)) }
+	s.actors = actor.NewActorSystem(actor.WithLoggerFactory(quiet))
+	s.root = s.actors.Root
+	s.post = &post{root: s.root, node: s.node, router: s.config.Router, metrics: s.metrics, regions: map[board.RegionID]*actor.PID{}}
+	s.post.rules.Store(rules)
+	s.post.spawnRegion = func(id board.RegionID) *actor.PID {
+		return s.named("region-"+id.String(), "region", func() actor.Actor { return newRegionActor(id, s) })
+	}
+	for i := range s.config.Subscribers {
+		conns := &connections{open: map[wire.SessionID]wire.Conn{}}
+		s.post.subscribers = append(s.post.subscribers, s.named(fmt.Sprintf("subscriber-%d", i), "subscriber",
+			func() actor.Actor { return &subscriberActor{index: i, sys: s, conns: conns} }))
+	}
+	s.post.shards = make([]*actor.PID, board.Shards)
+	s.post.feed = s.named("feed", "feed", func() actor.Actor { return &feedActor{sys: s} })
+	s.post.settings = s.named("settings", "settings", func() actor.Actor { return &settingsActor{sys: s} })
+	for i := range s.post.shards {
+		s.post.shards[i] = s.named(shardName(i), "shard", func() actor.Actor { return newShardActor(i, s) })
+	}
+}
+
+// named spawns a top-level actor. After a panic it starts again with a fresh core, which loads before it accepts anything.
+func (s *System) named(name, kind string, producer func() actor.Actor) *actor.PID {
+	strategy := actor.NewOneForOneStrategy(10, 10*time.Second, func(reason any) actor.Directive {
+		s.log.Error("actor panicked", "actor", name, "kind", kind, "reason", fmt.Sprint(reason))
+		return actor.RestartDirective
+	})
+	pid, err := s.root.SpawnNamed(actor.PropsFromProducer(producer, actor.WithGuardian(strategy), actor.WithSupervisor(strategy)), name)
+	if err != nil {
+		panic(fmt.Sprintf("actors: spawn %s: %v", name, err)) // a name is used twice
+	}
+	return pid
+}
+
+// userProps returns how a user actor is spawned by its shard.
+func (s *System) userProps(user board.UserID, generation uint64) *actor.Props {
+	return actor.PropsFromProducer(func() actor.Actor { return &userActor{user: user, sys: s, generation: generation} },
+		actor.WithMailbox(actor.UnboundedLockfree()))
+}
+
+// startTimers lets time pass in the actors.
+func (s *System) startTimers() {
+	every := func(ms int, do func()) {
+		s.timers.Go(func() {
+			t := time.NewTicker(time.Duration(ms) * time.Millisecond)
+			defer t.Stop()
+			for {
+				select {
+				case <-s.ctx.Done():
+					return
+				case <-t.C:
+					do()
+				}
+			}
+		})
+	}
+	every(s.config.TickMs, func() {
+		for _, pid := range s.post.shards {
+			s.root.Send(pid, Tick{})
+		}
+	})
+	every(RegionTickMs, func() {
+		for _, pid := range s.post.allRegions() {
+			s.root.Send(pid, RegionTick{})
+		}
+	})
+	every(FeedPollMs, func() { s.root.Send(s.post.feed, FeedTick{}) })
+	every(SubscribeMs, func() { s.post.toSubscribers(SubscriberTick{Online: s.Online()}) })
+	every(HealthMs, s.checkHealth)
+	s.checkHealth()
+}
+
+// checkHealth decides whether new charges are refused for the whole node.
+func (s *System) checkHealth() {
+	h := s.store.Health(s.ctx)
+	s.state.mu.Lock()
+	before := s.state.health
+	s.state.health = h
+	s.state.mu.Unlock()
+	if (before.Err == nil) != (h.Err == nil) || before.Tight != h.Tight {
+		s.log.Warn("store health changed", "free_bytes", h.FreeBytes, "tight", h.Tight, "error", h.Err)
+	}
+	code := board.CodeOK
+	switch {
+	case s.draining.Load():
+		code = board.CodeDraining
+	case h.Err != nil || h.Tight:
+		code = board.CodeStore
+	}
+	s.refuse.Store(uint32(code))
+}
+
+// refusing returns why the node charges nobody at the moment, or CodeOK.
+func (s *System) refusing() board.Code { return board.Code(s.refuse.Load()) }
+
+// announce gives newer settings to every actor of the node.
+func (s *System) announce(rules *Rules) {
+	old := s.post.rules.Load()
+	if rules.Version() <= old.Version() {
+		return
+	}
+	s.post.rules.Store(rules)
+	for _, pid := range s.post.shards {
+		s.root.Send(pid, SettingsMade{Rules: rules})
+	}
+	s.post.toFeed(FeedSettings{Rules: rules})
+	resized := old.Settings().RegionSize != rules.Settings().RegionSize
+	for id, pid := range s.post.allRegions() {
+		if resized && id.Size != rules.Settings().RegionSize {
+			s.post.forgetRegion(id)
+			s.root.Send(pid, retireRegion{})
+			continue
+		}
+		s.root.Send(pid, regionRules{rules})
+	}
+	s.log.Info("settings changed", "version", rules.Version(), "by", rules.Record.By, "why", rules.Record.Why)
+}
+
+func (s *System) problem(what string, err error) {
+	s.metrics.problems.Inc()
+	s.log.Error("stored data could not be used", "what", what, "error", err)
+}
+
+// touched returns the blocks with placements that a starting feed has to hear of.
+func (s *System) touched() []board.BlockID {
+	ctx, cancel := context.WithTimeout(s.ctx, ReadTimeout)
+	defer cancel()
+	blocks, err := s.store.Blocks(ctx)
+	if err != nil {
+		s.problem("list blocks", err)
+	}
+	return blocks
+}
+
+func (s *System) blockReady(b board.BlockID) {
+	s.state.mu.Lock()
+	defer s.state.mu.Unlock()
+	delete(s.state.blocks, b)
+}
+
+func (s *System) inForce(e ShardInForce) {
+	s.state.mu.Lock()
+	defer s.state.mu.Unlock()
+	s.state.shards[e.Shard], s.state.older[e.Shard] = e.Version, e.OpenOlder
+}
+
+// Drain refuses new placements, asks every session to move within the given time, and waits until nothing is open or ctx
+// ends.
+func (s *System) Drain(ctx context.Context, within time.Duration) {
+	s.draining.Store(true)
+	s.checkHealth()
+	s.post.toSubscribers(Drained{WithinMs: within.Milliseconds()})
+	for ctx.Err() == nil && s.openCharges() > 0 {
+		select {
+		case <-ctx.Done():
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// Stop writes snapshots of what changed and stops the actors. Placements in flight that have no answer yet get none from
+// here: clients send them again.
+func (s *System) Stop(ctx context.Context) {
+	regions := s.post.allRegions()
+	left := make(chan struct{}, len(regions))
+	for _, pid := range regions {
+		s.root.Send(pid, SnapshotBlocks{Reply: func() { left <- struct{}{} }})
+	}
+	for range regions {
+		select {
+		case <-left:
+		case <-ctx.Done():
+		}
+	}
+	s.stop()
+	s.timers.Wait()
+	for _, pid := range s.post.allRegions() {
+		s.root.Stop(pid)
+	}
+	for _, pid := range s.post.shards {
+		s.root.Stop(pid)
+	}
+	for _, pid := range append(s.post.subscribers, s.post.feed, s.post.settings) {
+		s.root.Stop(pid)
+	}
+	s.actors.Shutdown()
+}

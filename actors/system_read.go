@@ -1,0 +1,245 @@
+package actors
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/placed-board/placed/board"
+	"github.com/placed-board/placed/store"
+)
+
+// BodyWait bounds how long a reader waits for the feed.
+const BodyWait = 2 * time.Second
+
+// bodyCache holds the newest encoded board body, made at most once a tick and only when somebody reads.
+type bodyCache struct {
+	mu     sync.Mutex // held by the one reader that asks the feed
+	newest atomic.Pointer[PublishedBody]
+}
+
+// BoardBody returns the encoded board body (package wire, BoardBody) as of the newest frame, and that frame's tick. Nobody
+// may change it. It is nil until every block is loaded, and when the feed does not answer.
+func (s *System) BoardBody() (body []byte, tick uint64) {
+	if b := s.body.newest.Load(); b != nil && b.Tick == s.tick.Load() {
+		return b.Body, b.Tick
+	}
+	if s.blocksLoading() > 0 {
+		return nil, 0
+	}
+	s.body.mu.Lock()
+	defer s.body.mu.Unlock()
+	if b := s.body.newest.Load(); b != nil && b.Tick == s.tick.Load() {
+		return b.Body, b.Tick
+	}
+	answer := make(chan PublishedBody, 1)
+	s.post.toFeed(GetBody{Reply: func(b PublishedBody) { offer(answer, b) }})
+	select {
+	case b := <-answer:
+		s.body.newest.Store(&b)
+		return b.Body, b.Tick
+	case <-time.After(BodyWait):
+		return nil, 0
+	}
+}
+
+func (s *System) blocksLoading() int {
+	s.state.mu.Lock()
+	defer s.state.mu.Unlock()
+	return len(s.state.blocks)
+}
+
+// frameMade notes the tick of the newest frame and the settings that the body depends on.
+func (s *System) frameMade(tick uint64, f *Feed) {
+	if s.tick.Swap(tick) != tick {
+		return
+	}
+	if b := s.body.newest.Load(); b != nil && f.rules.Version() != s.bodyRules.Swap(f.rules.Version()) {
+		s.body.newest.Store(nil) // the board has another size or palette at the same tick
+	}
+}
+
+// chunk returns a chunk as the feed has it.
+func (s *System) chunk(ctx context.Context, c board.ChunkID) (ChunkImage, bool) {
+	answer := make(chan ChunkImage, 1)
+	s.post.toFeed(GetTiles{Chunk: c, Reply: func(i ChunkImage) { offer(answer, i) }})
+	select {
+	case i := <-answer:
+		return i, true
+	case <-ctx.Done():
+	case <-time.After(BodyWait):
+	}
+	return ChunkImage{}, false
+}
+
+// ChunkImage returns a chunk's sequence and packed image; false when the chunk does not meet the board or the feed does not
+// answer.
+func (s *System) ChunkImage(c board.ChunkID) (sequence uint64, width board.Width, image []byte, ok bool) {
+	settings := s.post.rules.Load().Settings()
+	if !c.Valid() || !settings.HasChunk(c) {
+		return 0, 0, nil, false
+	}
+	found, ok := s.chunk(context.Background(), c)
+	if !ok {
+		return 0, 0, nil, false
+	}
+	tiles := found.Tiles
+	if tiles == nil {
+		tiles = new(board.Tiles)
+	}
+	width = settings.ColourWidth()
+	return found.Sequence, width, tiles.AppendImage(nil, width), true
+}
+
+// ErrBounds says that a tile does not lie on the board.
+var ErrBounds = errors.New("actors: tile outside the board")
+
+// Tile tells who placed a tile and when: the block knows which of its commits placed the tile last, and the journal holds
+// that commit, so the answer never contradicts the board (I6).
+func (s *System) Tile(ctx context.Context, p board.Point) (board.TileDetails, error) {
+	details := board.TileDetails{X: p.X, Y: p.Y}
+	if !s.post.rules.Load().Settings().Bounds().Contains(p) {
+		return details, ErrBounds
+	}
+	answer := make(chan TileKnown, 1)
+	s.post.toBlock(p.Block(), GetTile{At: p, Reply: func(k TileKnown) { offer(answer, k) }})
+	var known TileKnown
+	select {
+	case known = <-answer:
+	case <-ctx.Done():
+		return details, ctx.Err()
+	}
+	if !known.OK {
+		return details, fmt.Errorf("actors: tile %v: block is not loaded", p)
+	}
+	details.Colour = known.Colour
+	if known.Version == 0 {
+		return details, nil
+	}
+	placement, err := placementAt(ctx, s.store, p, known.Version)
+	if err != nil {
+		s.metrics.storeError("read_tile")
+		return details, fmt.Errorf("actors: tile %v: %w", p, err)
+	}
+	details.Placed, details.User, details.AtMs = true, placement.User, placement.AtMs
+	details.Kind, details.Sequence = placement.Kind.String(), placement.Sequence
+	return details, nil
+}
+
+// placementAt returns the last placement of a tile in one commit of its block.
+func placementAt(ctx context.Context, st store.Store, p board.Point, version uint64) (*board.Placement, error) {
+	for entry, err := range st.Journal(ctx, store.Block(p.Block()), version) {
+		if err != nil {
+			return nil, err
+		}
+		commit, err := store.DecodeBlockCommit(entry.Value)
+		if err != nil {
+			return nil, err
+		}
+		for i := len(commit.Placements) - 1; i >= 0; i-- {
+			if c := &commit.Placements[i]; c.Point() == p {
+				return c, nil
+			}
+		}
+		break
+	}
+	return nil, fmt.Errorf("commit %d does not place the tile: %w", version, store.ErrCorrupt)
+}
+
+// Settings returns the newest settings of this node.
+func (s *System) Settings() board.SettingsRecord { return s.post.rules.Load().Record }
+
+// Epoch returns the board's epoch.
+func (s *System) Epoch() uint64 { return s.meta.Epoch }
+
+// Incarnation returns the process's random number.
+func (s *System) Incarnation() uint64 { return s.node.Incarnation }
+
+// Online returns how many people are connected: each user once, each spectator connection once.
+func (s *System) Online() int { return s.people.count() }
+
+// people counts who is connected.
+type people struct {
+	mu         sync.Mutex // guards the fields below
+	sessions   map[board.UserID]int
+	spectators int
+}
+
+func (p *people) add(user board.UserID) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if user == "" {
+		p.spectators++
+		return
+	}
+	if p.sessions == nil {
+		p.sessions = map[board.UserID]int{}
+	}
+	p.sessions[user]++
+}
+
+func (p *people) remove(user board.UserID) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if user == "" {
+		p.spectators--
+		return
+	}
+	if p.sessions[user]--; p.sessions[user] <= 0 {
+		delete(p.sessions, user)
+	}
+}
+
+func (p *people) count() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.sessions) + p.spectators
+}
+
+func (p *people) connections() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	n := p.spectators
+	for _, sessions := range p.sessions {
+		n += sessions
+	}
+	return n
+}
+
+// Readiness tells whether the node serves: every shard and every touched block is loaded, the clock is trusted and the store
+// takes writes.
+func (s *System) Readiness() board.Readiness {
+	r := board.Readiness{Reasons: []string{}}
+	say := func(format string, a ...any) { r.Reasons = append(r.Reasons, fmt.Sprintf(format, a...)) }
+	s.state.mu.Lock()
+	if n := len(s.state.blocks); n > 0 {
+		say("%d blocks are loading", n)
+	}
+	waiting := 0
+	for _, version := range s.state.shards {
+		if version == 0 {
+			waiting++
+		}
+	}
+	if waiting > 0 {
+		say("%d shards are loading", waiting)
+	}
+	health := s.state.health
+	s.state.mu.Unlock()
+	if health.Err != nil {
+		say("store: %v", health.Err)
+	} else if health.Tight {
+		say("store: only %d MiB are free: new placements are refused", health.FreeBytes>>20)
+	}
+	if _, trusted := s.guard.now(); !trusted {
+		say("clock: the wall clock leapt ahead and is not trusted yet")
+	}
+	if s.draining.Load() {
+		say("draining")
+	}
+	r.Ready = len(r.Reasons) == 0
+	return r
+}

@@ -1,0 +1,269 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"github.com/placed-board/placed/actors"
+	"github.com/placed-board/placed/board"
+	"github.com/placed-board/placed/client/web"
+	"github.com/placed-board/placed/store"
+	"github.com/placed-board/placed/store/cassandra"
+	"github.com/placed-board/placed/store/mem"
+	"github.com/placed-board/placed/store/pebble"
+	"github.com/placed-board/placed/transport"
+)
+
+// Times of a stop.
+const (
+	drainTimeout = 10 * time.Second
+	stopTimeout  = 10 * time.Second
+	openTimeout  = 60 * time.Second
+)
+
+type serveCommand struct {
+	Listen      string `default:"localhost:8080" help:"Address of the public listener."`
+	AdminListen string `default:"localhost:8081" help:"Address of the operators' listener; empty for none."`
+	DataDir     string `default:"./placed-data" type:"path" help:"Directory of the embedded store, the admin token and the session key."`
+
+	Store             string   `default:"pebble" enum:"pebble,cassandra,mem" help:"Where the board is kept: ${enum}. mem loses it at the end."`
+	CassandraHosts    []string `default:"127.0.0.1:9042" help:"Contact points."`
+	CassandraKeyspace string   `default:"placed" help:"Keyspace of the board."`
+	CreateSchema      bool     `help:"Create the keyspace and the tables before serving, if they are missing."`
+
+	Auth string `default:"open" enum:"open" help:"How people sign in: open lets everybody choose a name or stay anonymous."`
+
+	Width      int           `default:"1000" group:"A board that does not exist yet:" help:"Tiles, 1 to 10000."`
+	Height     int           `default:"1000" group:"A board that does not exist yet:" help:"Tiles, 1 to 10000."`
+	Cooldown   time.Duration `default:"5m" group:"A board that does not exist yet:" help:"Between two tiles of a user, 0 to 24h."`
+	RegionSize int           `default:"100" group:"A board that does not exist yet:" help:"Tiles, a multiple of 100."`
+
+	Unlimited             []netip.Prefix `default:"127.0.0.0/8,::1/128" group:"Limits:" help:"Addresses that no limit is for."`
+	ConnectionsPerAddress int            `default:"64" group:"Limits:" help:"Open connections of one address (IPv6: a /64)."`
+	RequestsPerSecond     int            `default:"100" group:"Limits:" help:"HTTP requests of one address."`
+	SignInsPerHour        int            `default:"100" group:"Limits:" help:"New anonymous identities of one IPv4 /24 or IPv6 /48."`
+	MessagesPerSecond     int            `default:"20" group:"Limits:" help:"Messages of one session."`
+	SessionsMax           int            `default:"100000" group:"Limits:" help:"Sessions of this node."`
+
+	AllowedOrigins []string `help:"Origins besides the own host that may open sessions, as https://example.org."`
+	SecureCookies  bool     `help:"Mark cookies as fit for TLS only: set it when people come through a TLS proxy."`
+	PublicMetrics  bool     `help:"Serve /metrics on the public listener too."`
+	LogLevel       string   `default:"info" enum:"debug,info,warn,error" help:"${enum}."`
+}
+
+// Run serves until SIGTERM or an interrupt, then parts from everybody in peace.
+func (c *serveCommand) Run(ctx context.Context, s *streams) error {
+	log := c.logger(s)
+	config, err := c.transportConfig()
+	if err != nil {
+		return err
+	}
+	initial := c.board()
+	if err := initial.Validate(); err != nil {
+		return usageError{fmt.Errorf("impossible board: %w", oneLine(err))}
+	}
+	st, err := c.openStore(ctx, log)
+	if err != nil {
+		return err
+	}
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), buildInfo())
+	actorsConfig := actors.DefaultConfig()
+	actorsConfig.Node = actors.Node{ID: xxhash.Sum64String(c.Listen), Address: c.Listen, Incarnation: rand.Uint64()}
+	if c.Store != "cassandra" {
+		actorsConfig.Node.ID, actorsConfig.Node.Address = 1, "alone" // an embedded store has one node, wherever it listens
+	}
+	actorsConfig.Store, actorsConfig.Logger, actorsConfig.Metrics = st, log, registry
+	actorsConfig.Board, actorsConfig.Version = initial, version()
+	system, err := actors.Start(ctx, actorsConfig)
+	if err != nil {
+		return errors.Join(err, st.Close())
+	}
+	server, err := transport.New(config, transport.Deps{
+		Sessions: system, Placer: system, Board: system, Admin: system, Log: log, Registry: registry,
+	})
+	if err == nil {
+		err = server.Listen()
+	}
+	if err != nil {
+		system.Stop(context.Background())
+		return errors.Join(err, st.Close())
+	}
+	c.announce(s, server, system)
+	return c.serve(ctx, log, server, system, st)
+}
+
+// serve runs until ctx ends, then drains: whatever is in flight gets its answer, or an honest "unknown, send it again".
+func (c *serveCommand) serve(ctx context.Context, log *slog.Logger, server *transport.Server, system *actors.System, st store.Store) error {
+	failed := make(chan error, 1)
+	go func() { failed <- server.Run(context.Background()) }()
+	var err error
+	select {
+	case err = <-failed:
+	case <-ctx.Done():
+		log.Info("stopping", "timeout", drainTimeout)
+		drain, cancel := context.WithTimeout(context.Background(), drainTimeout)
+		defer cancel()
+		drained := make(chan struct{})
+		go func() {
+			defer close(drained)
+			system.Drain(drain, drainTimeout)
+		}()
+		if err := server.Drain(drain); err != nil {
+			log.Warn("drain was cut short", "error", err)
+		}
+		<-drained
+	}
+	err = errors.Join(err, server.Close())
+	stop, cancel := context.WithTimeout(context.Background(), stopTimeout)
+	defer cancel()
+	system.Stop(stop)
+	return errors.Join(err, st.Close())
+}
+
+func (c *serveCommand) logger(s *streams) *slog.Logger {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(c.LogLevel)); err != nil {
+		level = slog.LevelInfo // the parser lets only the names of levels through
+	}
+	return slog.New(slog.NewTextHandler(s.err, &slog.HandlerOptions{Level: level}))
+}
+
+func (c *serveCommand) board() board.Settings {
+	b := board.DefaultSettings()
+	b.Width, b.Height, b.CooldownMs, b.RegionSize = c.Width, c.Height, c.Cooldown.Milliseconds(), c.RegionSize
+	return b
+}
+
+// openStore opens the chosen store, after creating its tables when asked to.
+func (c *serveCommand) openStore(ctx context.Context, log *slog.Logger) (store.Store, error) {
+	ctx, cancel := context.WithTimeout(ctx, openTimeout)
+	defer cancel()
+	switch c.Store {
+	case "mem":
+		return mem.New(), nil
+	case "cassandra":
+		config := cassandra.DefaultConfig()
+		config.Hosts, config.Keyspace, config.Log = c.CassandraHosts, c.CassandraKeyspace, log
+		if c.CreateSchema {
+			if err := cassandra.CreateSchema(ctx, config); err != nil {
+				return nil, err
+			}
+		}
+		return asStore(cassandra.Open(ctx, config))
+	default:
+		config := pebble.DefaultConfig(filepath.Join(c.DataDir, "board"))
+		config.Logger = log
+		return asStore(pebble.Open(config))
+	}
+}
+
+// asStore turns a store of a concrete type into a Store, and a nil one with an error into a nil Store.
+func asStore[S store.Store](s S, err error) (store.Store, error) {
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// transportConfig returns the outer face's settings, with the secrets of the data directory or the environment.
+func (c *serveCommand) transportConfig() (transport.Config, error) {
+	config := transport.DefaultConfig()
+	if err := os.MkdirAll(c.DataDir, 0o700); err != nil {
+		return config, fmt.Errorf("data directory: %w", err)
+	}
+	var err error
+	if config.AdminToken, err = adminToken(c.DataDir); err != nil {
+		return config, err
+	}
+	if config.SessionKey, err = sessionKey(c.DataDir); err != nil {
+		return config, err
+	}
+	config.Listen, config.AdminListen, config.Version, config.Web = c.Listen, c.AdminListen, version(), web.FS()
+	config.Unlimited, config.ConnectionsPerAddress = c.Unlimited, c.ConnectionsPerAddress
+	config.RequestsPerSecond, config.SignInsPerHour = c.RequestsPerSecond, c.SignInsPerHour
+	config.MessagesPerSecond, config.SessionsMax = c.MessagesPerSecond, c.SessionsMax
+	config.AllowedOrigins, config.SecureCookies, config.PublicMetrics = c.AllowedOrigins, c.SecureCookies, c.PublicMetrics
+	if err := config.Validate(); err != nil {
+		return config, usageError{oneLine(err)}
+	}
+	return config, nil
+}
+
+// oneLine puts joined errors on one line.
+func oneLine(err error) error { return errors.New(strings.ReplaceAll(err.Error(), "\n", "; ")) }
+
+func buildInfo() prometheus.Collector {
+	g := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "placed_build_info", Help: "Always 1."}, []string{"version"})
+	g.WithLabelValues(version()).Set(1)
+	return g
+}
+
+// announce prints every address that works, and how to let the phones in the room in.
+func (c *serveCommand) announce(s *streams, server *transport.Server, system *actors.System) {
+	settings := system.Settings()
+	fmt.Fprintf(s.out, "placed %s: a board of %dx%d tiles, cooldown %v, kept in %s\n", version(), settings.Width, settings.Height,
+		time.Duration(settings.CooldownMs)*time.Millisecond, c.where())
+	host, port, err := net.SplitHostPort(server.Addr().String())
+	if err != nil {
+		return
+	}
+	address, err := netip.ParseAddr(host)
+	loopback := err == nil && address.IsLoopback()
+	fmt.Fprintf(s.out, "  board      http://localhost:%s\n", port)
+	if !loopback {
+		for _, a := range lanAddresses(address) {
+			fmt.Fprintf(s.out, "             http://%s\n", net.JoinHostPort(a, port))
+		}
+	}
+	if a := server.AdminAddr(); a != nil {
+		fmt.Fprintf(s.out, "  operators  http://%s   (placed ctl status; token in %s)\n", a, filepath.Join(c.DataDir, adminTokenFile))
+	}
+	if loopback {
+		fmt.Fprintf(s.out, "Only this machine reaches it. For the phones in the room: placed --listen :%s\n", port)
+		return
+	}
+	fmt.Fprintf(s.err, "WARNING: --auth=open on an address that others reach: anybody who takes a new identity sheds the cooldown. "+
+		"New identities are rationed to %d an hour and network.\n", c.SignInsPerHour)
+}
+
+func (c *serveCommand) where() string {
+	switch c.Store {
+	case "mem":
+		return "memory: it is lost at the end"
+	case "cassandra":
+		return "cassandra " + strings.Join(c.CassandraHosts, ",")
+	}
+	return c.DataDir
+}
+
+// lanAddresses returns the addresses under which others reach a listener on address.
+func lanAddresses(address netip.Addr) []string {
+	if address.IsValid() && !address.IsUnspecified() {
+		return []string{address.String()}
+	}
+	found, err := net.InterfaceAddrs()
+	if err != nil {
+		return nil
+	}
+	var out []string
+	for _, a := range found {
+		if n, ok := a.(*net.IPNet); ok && !n.IP.IsLoopback() && !n.IP.IsLinkLocalUnicast() {
+			out = append(out, n.IP.String())
+		}
+	}
+	return out
+}
