@@ -40,6 +40,7 @@ type conn struct {
 	closeCode int // what ended the session, for the counter; 0 while nothing has
 
 	// Only the reading goroutine uses the fields below.
+	in          net.Conn // nc without our own wrapper around it
 	upgraded    bool
 	cfg         *Config
 	heardAt     time.Time // when bytes came last
@@ -236,29 +237,39 @@ type readHalf conn
 
 // Read reads from the socket. After the upgrade it also keeps watch: a silent peer is pinged, and one that stays silent is
 // taken for dead. The deadline is moved when it has passed and not with each message, because moving it costs more than
-// looking at the clock.
+// looking at the clock. Every idle session waits in here, so its frame and those around it are kept small: together they
+// have to stay within the 2 KiB stack that a goroutine begins with.
 func (h *readHalf) Read(p []byte) (int, error) {
-	c := (*conn)(h)
-	if !c.upgraded {
-		return c.nc.Read(p)
-	}
 	for {
-		n, err := c.nc.Read(p)
-		if n > 0 {
-			c.heardAt = time.Now()
-			if _, ok := c.bytesBucket.take(c.heardAt, n, time.Second/time.Duration(c.cfg.BytesPerSecond), 4*c.cfg.BytesPerSecond); !ok {
-				c.flooded = true
-				return 0, errFlood
-			}
-			return n, nil
-		}
-		if err == nil || !errors.Is(err, os.ErrDeadlineExceeded) {
+		n, err := h.in.Read(p)
+		if !h.upgraded {
 			return n, err
 		}
-		if err := c.silence(); err != nil {
-			return 0, err
+		if n, err, again := (*conn)(h).heard(n, err); !again {
+			return n, err
 		}
 	}
+}
+
+// heard judges the result of a read. again says to read once more.
+//
+//go:noinline
+func (c *conn) heard(n int, err error) (_ int, _ error, again bool) {
+	if n > 0 {
+		c.heardAt = time.Now()
+		if _, ok := c.bytesBucket.take(c.heardAt, n, time.Second/time.Duration(c.cfg.BytesPerSecond), 4*c.cfg.BytesPerSecond); !ok {
+			c.flooded = true
+			return 0, errFlood, false
+		}
+		return n, nil, false
+	}
+	if err == nil || !errors.Is(err, os.ErrDeadlineExceeded) {
+		return n, err, false
+	}
+	if err := c.silence(); err != nil {
+		return 0, err, false
+	}
+	return 0, nil, true
 }
 
 // silence decides what follows from a deadline that has passed: an error, or a ping and a later deadline.
@@ -346,15 +357,19 @@ func (h *readHalf) SetWriteDeadline(t time.Time) error {
 // newSender returns the fastest sender for the connection: straight to the socket where that works, else through a writing
 // goroutine (TLS, pipes, Windows).
 func newSender(nc net.Conn, cfg *Config) sender {
-	inner := nc
-	if p, ok := inner.(*peerConn); ok {
-		inner = p.Conn
-	}
-	if tcp, ok := inner.(*net.TCPConn); ok {
+	if tcp, ok := unwrap(nc).(*net.TCPConn); ok {
 		tcp.SetWriteBuffer(cfg.SendBufferBytes)
 		if s := newSocketSender(tcp); s != nil {
 			return s
 		}
 	}
 	return newQueueSender(nc, cfg.Linger)
+}
+
+// unwrap returns the connection that was accepted.
+func unwrap(nc net.Conn) net.Conn {
+	if p, ok := nc.(*peerConn); ok {
+		return p.Conn
+	}
+	return nc
 }

@@ -6,20 +6,24 @@ import (
 	"time"
 )
 
-// queueSender hands messages to a goroutine that may block. Besides the message being written it holds one more; what comes
-// then is not taken. Used where there is no bare socket: TLS, pipes, Windows.
+// queueMessages is how many messages a queueSender holds besides the one being written.
+const queueMessages = 16
+
+// queueSender hands messages to a goroutine that may block; what comes while queueMessages wait is not taken. Used where
+// there is no bare socket: TLS, pipes, Windows.
 type queueSender struct {
 	nc     net.Conn
 	linger time.Duration
-	next   chan []byte // capacity 1
+	next   chan []byte
 
-	mu   sync.Mutex // guards the fields below
-	err  error      // of the write that failed
-	done bool       // next is closed
+	mu        sync.Mutex // guards the fields below
+	err       error      // of the write that failed
+	done      bool       // next is closed
+	finishing bool       // by finish: what is in next is still due
 }
 
 func newQueueSender(nc net.Conn, linger time.Duration) *queueSender {
-	q := &queueSender{nc: nc, linger: linger, next: make(chan []byte, 1)}
+	q := &queueSender{nc: nc, linger: linger, next: make(chan []byte, queueMessages)}
 	go q.run()
 	return q
 }
@@ -33,6 +37,15 @@ func (q *queueSender) run() {
 			q.nc.SetReadDeadline(longAgo)
 			return
 		}
+	}
+	q.mu.Lock()
+	finishing := q.finishing
+	q.mu.Unlock()
+	if !finishing {
+		return
+	}
+	if half, ok := q.nc.(interface{ CloseWrite() error }); ok { // *tls.Conn, *peerConn
+		half.CloseWrite()
 	}
 }
 
@@ -55,6 +68,9 @@ func (q *queueSender) trySend(b []byte) (int, error) {
 
 func (q *queueSender) finish() {
 	q.nc.SetWriteDeadline(time.Now().Add(q.linger))
+	q.mu.Lock()
+	q.finishing = true
+	q.mu.Unlock()
 	q.stop()
 }
 

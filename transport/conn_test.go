@@ -47,7 +47,7 @@ func newConn(t testing.TB, nc net.Conn) *conn {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &conn{nc: nc, out: newSender(nc, &cfg), metrics: m, cfg: &cfg}
+	return &conn{nc: nc, in: nc, out: newSender(nc, &cfg), metrics: m, cfg: &cfg}
 }
 
 // message returns a sealed message of n bytes of payload that tells its number in every 4 bytes.
@@ -114,8 +114,11 @@ func TestSlowReaderQueued(t *testing.T) {
 		c := newConn(t, server)
 		defer c.shut()
 		var want bytes.Buffer
-		for i, status := range []wire.WriteStatus{wire.WriteDone, wire.WriteDone, wire.WriteKept} { // one written, one queued, one kept
-			m := message(uint32(i), 100)
+		for i := range 1 + queueMessages + 1 { // one being written, the queue, one kept
+			m, status := message(uint32(i), 100), wire.WriteDone
+			if i == 1+queueMessages {
+				status = wire.WriteKept
+			}
 			if got := c.Send(m); got != status {
 				t.Fatalf("message %d: status %d, want %d", i, got, status)
 			}
@@ -265,7 +268,7 @@ func TestNoSendOnClosedDescriptor(t *testing.T) {
 	base := newConn(t, &net.TCPConn{})
 	for round := range 300 {
 		w := &watchedSocket{}
-		c := &conn{nc: w, out: w, metrics: base.metrics, cfg: base.cfg}
+		c := &conn{nc: w, in: w, out: w, metrics: base.metrics, cfg: base.cfg}
 		m := message(1, 8)
 		var wg sync.WaitGroup
 		for _, use := range []func() wire.WriteStatus{func() wire.WriteStatus { return c.Send(m) }, c.Ping, c.Flush} {

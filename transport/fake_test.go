@@ -193,7 +193,9 @@ func (f *fakeSystem) Jobs(context.Context) ([]board.Job, error) {
 	return f.jobs, nil
 }
 
-func (f *fakeSystem) Status(context.Context) board.Status { return board.Status{Version: "test", Readiness: f.ready} }
+func (f *fakeSystem) Status(context.Context) board.Status {
+	return board.Status{Version: "test", Readiness: f.ready}
+}
 
 func (f *fakeSystem) Verify(ctx context.Context, progress func(done, total int)) (board.VerifyReport, error) {
 	if f.verify != nil {

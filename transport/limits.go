@@ -222,6 +222,14 @@ func (c *peerConn) Close() error {
 	return c.Conn.Close()
 }
 
+// CloseWrite ends the sending half, or all of a connection that has no halves.
+func (c *peerConn) CloseWrite() error {
+	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return c.Close()
+}
+
 type peerConnKey struct{}
 
 // withPeerConn is the http.Server hook that lets handlers find the connection.

@@ -126,7 +126,7 @@ func (h *hijacker) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 		return nil, nil, err
 	}
 	s := h.session.server
-	h.session.conn = conn{nc: nc, out: newSender(nc, &s.cfg), metrics: s.metrics, cfg: &s.cfg}
+	h.session.conn = conn{nc: nc, in: unwrap(nc), out: newSender(nc, &s.cfg), metrics: s.metrics, cfg: &s.cfg}
 	return (*readHalf)(&h.session.conn), brw, nil
 }
 
@@ -153,38 +153,39 @@ func (s *session) start(ws *websocket.Conn) {
 	go s.read()
 }
 
-// read reads until the session ends.
+// read handles messages until the session ends. Its frame is kept small, see readHalf.Read.
 func (s *session) read() {
-	code := s.readMessages()
+	for {
+		kind, r, err := s.ws.NextReader()
+		if err == nil {
+			err = s.readMessage(kind, r)
+		}
+		if err != nil {
+			s.end(err)
+			return
+		}
+	}
+}
+
+// end closes what reading failed on, and says so to everybody.
+func (s *session) end(err error) {
+	code := s.readFailed(err)
 	s.shut()
 	s.server.metrics.closed(s.endedWith(code))
 	s.server.deps.Sessions.Disconnect(s.id)
 	s.server.removeSession(s)
 }
 
-// readMessages handles messages until there are no more, and returns the close code that tells why.
-func (s *session) readMessages() int {
-	for {
-		kind, r, err := s.ws.NextReader()
-		if err != nil {
-			return s.readFailed(err)
-		}
-		if !s.open() {
-			continue // lingering: gorilla skips the rest of the message
-		}
-		if kind != websocket.BinaryMessage {
-			s.metrics.bad[badText].Inc()
-			s.Close(wire.CloseText, "messages are binary")
-			continue
-		}
-		if err := s.readMessage(r); err != nil {
-			return s.readFailed(err)
-		}
+// readMessage reads one message to its end and has it handled. Of one that is not wanted the next NextReader skips the rest.
+func (s *session) readMessage(kind int, r io.Reader) error {
+	if !s.open() {
+		return nil // lingering
 	}
-}
-
-// readMessage reads one message to its end and has it handled.
-func (s *session) readMessage(r io.Reader) error {
+	if kind != websocket.BinaryMessage {
+		s.metrics.bad[badText].Inc()
+		s.Close(wire.CloseText, "messages are binary")
+		return nil
+	}
 	buf := readBuffers.Get().(*[wire.ClientMessageBytesMax]byte)
 	defer readBuffers.Put(buf)
 	n, err := io.ReadFull(r, buf[:])
@@ -302,9 +303,13 @@ func (s *session) readFailed(err error) int {
 	if s.silent {
 		s.metrics.bad[badSilent].Inc()
 		s.Close(wire.CloseSilent, "nothing was heard for too long")
+		s.discard()
 		return wire.CloseSilent
 	}
 	if closed, ok := errors.AsType[*websocket.CloseError](err); ok {
+		if _, queued := s.out.(*queueSender); queued && closed.Code != codeLost {
+			s.discard() // our own close may still wait there
+		}
 		return closed.Code
 	}
 	if !s.open() || isConnError(err) {
