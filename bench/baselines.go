@@ -188,9 +188,14 @@ func measureCassandra(ctx context.Context, report *measure.Report, config baseli
 
 type fanoutCommand struct {
 	resultsFlag
-	Connections int `help:"Sockets." default:"10000"`
-	FrameBytes  int `help:"Bytes of the frame, its websocket header included." default:"107"`
-	Bursts      int `help:"Frames sent to all, of each kind." default:"20"`
+	Connections   int           `help:"Sockets." default:"10000"`
+	FrameBytes    int           `help:"Bytes of the frame, its websocket header included." default:"107"`
+	Bursts        int           `help:"Frames sent to all, of each kind." default:"20"`
+	AgainstPlaced bool          `help:"Alternate with frames that a node of bench's own sends to as many sessions, and hold the median ratio to its limit."`
+	Pairs         int           `help:"With --against-placed: pairs." default:"5"`
+	Duration      time.Duration `help:"With --against-placed: time of the node's half of a pair." default:"5s"`
+	Seed          uint64        `help:"With --against-placed: seed of the placements." default:"1"`
+	Placed        string        `help:"Binary of bench's own node; built from this module without it." placeholder:"FILE" env:"BENCH_PLACED"`
 }
 
 func (c *fanoutCommand) Run(ctx context.Context, out *output) error {
@@ -198,6 +203,9 @@ func (c *fanoutCommand) Run(ctx context.Context, out *output) error {
 		return usageError(fmt.Errorf("connections, frame bytes and bursts must be at least 1"))
 	}
 	out.results = c.Results
+	if c.AgainstPlaced {
+		return c.runAgainstPlaced(ctx, out)
+	}
 	report := out.start("sendto(MSG_DONTWAIT) of one frame, over sockets read by processes of their own")
 	fanout, sinks, err := baseline.OpenRawFanout(ctx, c.Connections, selfSink...)
 	if err != nil {

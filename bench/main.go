@@ -24,10 +24,16 @@ import (
 
 // commands is the command line. Kong makes the names of commands and flags from those of the fields.
 type commands struct {
-	Echo      echoCommand      `cmd:"" help:"Baseline: round trips of a bare websocket echo."`
-	Pebble    pebbleCommand    `cmd:"" help:"Baseline: the embedded store alone, two durable commits per placement."`
-	Cassandra cassandraCommand `cmd:"" help:"Baseline: plain conditional inserts into a running Cassandra."`
-	Fanout    fanoutCommand    `cmd:"" help:"Baseline: a raw loop of sends of one frame to many sockets."`
+	Storm       stormCommand       `cmd:"" help:"A placement storm: rate, latency, and whether the board is right."`
+	Memory      memoryCommand      `cmd:"" help:"Resident memory per idle session."`
+	BigBoard    bigBoardCommand    `cmd:"" help:"Resident memory of a large board that is hardly used."`
+	Bytes       bytesCommand       `cmd:"" help:"Bytes on the wire per placement and session."`
+	Restart     restartCommand     `cmd:"" help:"Time to be ready again with long journals, after a clean stop and after kill -9."`
+	SlowReaders slowReadersCommand `cmd:"" help:"What stopped readers cost the others."`
+	Echo        echoCommand        `cmd:"" help:"Baseline: round trips of a bare websocket echo."`
+	Pebble      pebbleCommand      `cmd:"" help:"Baseline: the embedded store alone, two durable commits per placement."`
+	Cassandra   cassandraCommand   `cmd:"" help:"Baseline: plain conditional inserts into a running Cassandra."`
+	Fanout      fanoutCommand      `cmd:"" help:"Baseline: a raw loop of sends of one frame to many sockets; or the same through placed, against it."`
 
 	EchoServer echoServerCommand `cmd:"" hidden:"" help:"The echo baseline's server; started by bench itself."`
 	Sink       sinkCommand       `cmd:"" hidden:"" help:"A process full of reading sockets; started by bench itself."`

@@ -177,7 +177,7 @@ func (s *sink) connectAll() error {
 	s.frames = make([]frameCounter, s.config.Connections)
 	for i := range s.config.Connections {
 		address := s.config.Addresses[((s.config.First+i)/sinkSocketsPerAddress)%len(s.config.Addresses)]
-		fd, rest, err := s.connect(address)
+		fd, rest, err := s.connect(s.config.First+i, address)
 		if err != nil {
 			return fmt.Errorf("connection %d to %s: %w", i, address, err)
 		}
@@ -195,7 +195,7 @@ func (s *sink) connectAll() error {
 }
 
 // connect opens one socket and upgrades it. rest is what came in the same read as the end of the server's answer.
-func (s *sink) connect(address string) (fd int, rest []byte, err error) {
+func (s *sink) connect(number int, address string) (fd int, rest []byte, err error) {
 	target, err := netip.ParseAddrPort(address)
 	if err != nil {
 		return -1, nil, err
@@ -216,7 +216,7 @@ func (s *sink) connect(address string) (fd int, rest []byte, err error) {
 		return -1, nil, err
 	}
 	if s.config.Path != "" {
-		if rest, err = s.handshake(fd, address); err != nil {
+		if rest, err = s.handshake(fd, number, address); err != nil {
 			return -1, nil, err
 		}
 	}
@@ -228,11 +228,11 @@ func (s *sink) connect(address string) (fd int, rest []byte, err error) {
 	return fd, rest, nil
 }
 
-func (s *sink) handshake(fd int, address string) (rest []byte, err error) {
+func (s *sink) handshake(fd, number int, address string) (rest []byte, err error) {
 	request := fmt.Sprintf("GET %s HTTP/1.1\r\nHost: %s\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"+
 		"Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nSec-WebSocket-Version: 13\r\n", s.config.Path, address)
-	if s.config.Cookie != "" {
-		request += "Cookie: " + s.config.Cookie + "\r\n"
+	if n := len(s.config.Tokens); n > 0 {
+		request += "Authorization: Bearer " + s.config.Tokens[number%n] + "\r\n"
 	}
 	if _, err := unix.Write(fd, []byte(request+"\r\n")); err != nil {
 		return nil, fmt.Errorf("handshake: %w", err)

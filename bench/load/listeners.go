@@ -45,10 +45,13 @@ type witness struct {
 	ticks   []uint64 // of seen
 }
 
+// DialFunc opens a connection.
+type DialFunc func(ctx context.Context, network, address string) (net.Conn, error)
+
 // ListenOptions change some of the listeners.
 type ListenOptions struct {
-	// Dial opens the connection of listener i; nil for a plain one.
-	Dial func(i int) func(ctx context.Context, network, address string) (net.Conn, error)
+	// Dial opens the connection of listener i; nil, or a nil result, for a plain one.
+	Dial func(i int) DialFunc
 }
 
 // Listen opens n listeners and waits until each holds the whole board.
@@ -193,22 +196,35 @@ const (
 	settlePollEvery = 100 * time.Millisecond
 )
 
-// Settle waits, at most for the given time, until every mirror equals a freshly fetched board. It returns the last board
-// fetched, and how each listener that still differs does.
-func (l *Listeners) Settle(ctx context.Context, api *client.API, most time.Duration) (after *wire.BoardBody, divergent []string, err error) {
+// Settle waits, at most for the given time, until a freshly fetched board has everything that the book's acceptances name
+// and every mirror equals it: answers are quicker than frames. It returns the last board fetched, and how each listener that
+// still differs does.
+func (l *Listeners) Settle(ctx context.Context, api *client.API, book *ledger.Ledger, most time.Duration) (after *wire.BoardBody, divergent []string, err error) {
 	deadline := time.Now().Add(most)
 	for {
 		after, err = api.Board(ctx)
 		if err != nil {
 			return nil, nil, fmt.Errorf("fetch the board: %w", err)
 		}
-		if divergent = l.compare(after); len(divergent) == 0 || time.Now().After(deadline) {
+		divergent = l.compare(after)
+		if len(divergent) == 0 && holds(after, book) || time.Now().After(deadline) {
 			return after, divergent, nil
 		}
 		if err := sleep(ctx, settlePollEvery); err != nil {
 			return nil, nil, err
 		}
 	}
+}
+
+// holds reports whether the board has got as far as every acceptance says.
+func holds(body *wire.BoardBody, book *ledger.Ledger) bool {
+	sequences := make(map[board.ChunkID]uint64, len(body.Chunks))
+	for i := range body.Chunks {
+		sequences[body.Chunks[i].Chunk] = body.Chunks[i].Sequence
+	}
+	all := true
+	book.Each(func(a ledger.Accepted) { all = all && a.Sequence <= sequences[a.Chunk] })
+	return all
 }
 
 func (l *Listeners) compare(body *wire.BoardBody) (divergent []string) {

@@ -40,17 +40,22 @@ type Config struct {
 
 // Storm is a run under way. Make one with New, give each user its connections, then call Run.
 type Storm struct {
-	config    Config
-	Ledger    *ledger.Ledger
+	config Config
+	Ledger *ledger.Ledger
+	// Latencies of the users who have one connection. Those who double lose copies on purpose, with the connections that
+	// they drop: what that costs them is no figure of the server.
 	Latencies *measure.Latencies
 	players   []*player
 
 	start  time.Time     // set by Run before anything is sent
-	until  time.Duration // closed loop: no placement is begun after this; since the start
-	ending atomic.Bool   // nothing new is begun and nothing sent again
+	until  atomic.Int64  // closed loop: nothing is begun this long after the start, in nanoseconds
+	early  chan struct{} // closed by EndEarly
+	once   sync.Once
+	ending atomic.Bool // nothing new is begun and nothing sent again
 
 	counts   counters
-	inWindow atomic.Int64 // placements accepted within the measured time
+	accepted atomic.Int64 // placements accepted
+	inWindow atomic.Int64 // of these within the measured time
 }
 
 // counters count answers to placements, one per copy sent.
@@ -68,7 +73,7 @@ type counters struct {
 
 // New returns a storm without connections.
 func New(config Config) *Storm {
-	s := &Storm{config: config, Ledger: ledger.New(config.Plan.Users, config.Cooldown), Latencies: measure.NewLatencies(config.Plan)}
+	s := &Storm{config: config, Ledger: ledger.New(config.Plan.Users, config.Cooldown), Latencies: measure.NewLatencies(config.Plan), early: make(chan struct{})}
 	s.players = make([]*player, config.Plan.Users)
 	for i := range s.players {
 		s.players[i] = &player{storm: s, number: i, draws: config.Plan.Draws(uint64(i) + 1), open: map[uint64]*attempt{}}
@@ -112,12 +117,37 @@ func (s *Storm) Begin() {
 	}
 }
 
+// Start is when the run began; valid after Begin.
+func (s *Storm) Start() time.Time { return s.start }
+
+// Accepted is how many placements were accepted so far.
+func (s *Storm) Accepted() int64 { return s.accepted.Load() }
+
+// EndEarly ends a closed loop before its time: nothing more is begun.
+func (s *Storm) EndEarly() {
+	s.once.Do(func() {
+		s.until.Store(0)
+		close(s.early)
+	})
+}
+
+// Unanswered is how many users still wait for a final answer.
+func (s *Storm) Unanswered() int {
+	waiting := 0
+	for _, p := range s.players {
+		if p.busy() {
+			waiting++
+		}
+	}
+	return waiting
+}
+
 // Run plays the plan, warm-up included, and then waits until every placement has its final answer, for at most 15 s; what
 // has none by then stays in doubt in the ledger.
 func (s *Storm) Run(ctx context.Context) error {
 	s.Begin()
 	plan := s.config.Plan
-	s.until = plan.Warmup + plan.Duration
+	s.until.Store(int64(plan.Warmup + plan.Duration))
 	sweepCtx, stopSweep := context.WithCancel(ctx)
 	var sweeper sync.WaitGroup
 	sweeper.Go(func() { s.sweep(sweepCtx) })
@@ -143,10 +173,12 @@ func (s *Storm) runClosed(ctx context.Context) error {
 		offset := time.Duration(float64(s.config.Cooldown) * float64(i) / float64(len(s.players)))
 		time.AfterFunc(time.Until(s.start.Add(offset)), p.placeNow)
 	}
-	timer := time.NewTimer(time.Until(s.start.Add(s.until)))
+	timer := time.NewTimer(time.Until(s.start.Add(time.Duration(s.until.Load()))))
 	defer timer.Stop()
 	select {
 	case <-timer.C:
+		return nil
+	case <-s.early:
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
@@ -156,13 +188,7 @@ func (s *Storm) runClosed(ctx context.Context) error {
 func (s *Storm) drain(ctx context.Context) error {
 	deadline := time.Now().Add(drainWait)
 	for {
-		busy := 0
-		for _, p := range s.players {
-			if p.busy() {
-				busy++
-			}
-		}
-		if busy == 0 || time.Now().After(deadline) {
+		if s.Unanswered() == 0 || time.Now().After(deadline) {
 			return nil
 		}
 		select {

@@ -62,7 +62,7 @@ func (p *player) submit(e measure.Event) {
 func (p *player) placeNow() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if now := p.storm.now(); p.move == nil && now < p.storm.until && !p.storm.ending.Load() {
+	if now := p.storm.now(); p.move == nil && now < time.Duration(p.storm.until.Load()) && !p.storm.ending.Load() {
 		p.freed = now
 		p.begin(p.draws.Event(now, p.number))
 	}
@@ -100,7 +100,9 @@ func (p *player) begin(e measure.Event) {
 	if e.Act == measure.ActRetry && p.draws.Uint64()&1 == 0 {
 		p.send(a, 0) // a client that did not wait for the answer
 	}
-	p.storm.Latencies.Sent(p.number, e.At, p.freed, a.firstSent)
+	if e.Act != measure.ActDouble { // see Storm.Latencies
+		p.storm.Latencies.Sent(p.number, e.At, p.freed, a.firstSent)
+	}
 }
 
 // attempt makes a placement of the move. Those after the first go to the neighbouring tiles in another colour, so that an
@@ -173,13 +175,16 @@ func (p *player) accepted(a *attempt, o board.PlaceOutcome, now time.Duration) {
 		User: p.number, Turn: o.Turn, Nonce: a.nonce, Chunk: o.Chunk, Sequence: o.Sequence, Tile: a.at.Tile(), Colour: a.colour,
 		Sent: a.firstSent, Heard: now,
 	})
+	s.accepted.Add(1)
 	if plan := s.config.Plan; now >= plan.Warmup && now < plan.Warmup+plan.Duration {
 		s.inWindow.Add(1)
 	}
 	m := a.move
 	if !m.accepted {
 		m.accepted, m.wait = true, time.Duration(o.WaitMs)*time.Millisecond
-		s.Latencies.Answered(p.number, m.event.At, a.firstSent, now)
+		if m.event.Act != measure.ActDouble {
+			s.Latencies.Answered(p.number, m.event.At, a.firstSent, now)
+		}
 	}
 	p.settle(a)
 	if m.event.Act == measure.ActRetry {

@@ -150,8 +150,8 @@ func TestOpenLoopAgainstAnHonestServer(t *testing.T) {
 		if r.Doubled < 100 || r.Late < 50 || r.Refused["cooldown"] == 0 || r.Refused["superseded"] == 0 {
 			t.Errorf("the storm was too tame: %+v", r)
 		}
-		if got := measure.Schedule(storm.Latencies); got.Outcome != measure.Pass || storm.Latencies.MeasuredSent() != 800 {
-			t.Errorf("%s: %s, %d events measured, want 800", got.Outcome, got.Value, storm.Latencies.MeasuredSent())
+		if got := measure.Schedule(storm.Latencies); got.Outcome != measure.Pass || storm.Latencies.MeasuredSent() < 680 || storm.Latencies.MeasuredSent() > 720 {
+			t.Errorf("%s: %s, %d events measured, want 7 in 8 of 800", got.Outcome, got.Value, storm.Latencies.MeasuredSent())
 		}
 		if r.Totals.Doubtful != 0 || int64(storm.Latencies.Response.Summary().Count) > r.InWindow+5 {
 			t.Errorf("%d in doubt, %d responses for %d acceptances", r.Totals.Doubtful, storm.Latencies.Response.Summary().Count, r.InWindow)

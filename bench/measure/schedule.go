@@ -33,7 +33,8 @@ type Act uint8
 const (
 	// ActPlace sends one placement on one connection.
 	ActPlace Act = iota
-	// ActDouble sends placements of one user on several connections at the same moment: one may be accepted.
+	// ActDouble sends placements of one user on several connections at the same moment: one may be accepted. Such events
+	// test the server's rules, and take no part in latencies.
 	ActDouble
 	// ActRetry sends a placement and, some time after its answer, the same turn and nonce once more.
 	ActRetry
