@@ -4,8 +4,8 @@
 //   sent  how far the frames of this session have come
 //
 // Frames do not carry absolute sequences, they continue from `sent`. A chunk is level when held = sent. It is behind
-// (held < sent) after a gap: frames then only move `sent`, and a repair, which ends where the next frame continues, brings the
-// tiles up. It is ahead (held > sent) when a board fetched over HTTP is newer than the frames: those are dropped until they
+// (held < sent) after a gap: frames then only move `sent`, and a repair, which says where it begins and ends where the next
+// frame continues, brings the tiles up. It is ahead (held > sent) when a board fetched over HTTP is newer than the frames: those are dropped until they
 // catch up. Nothing is ever read back from a canvas: this is the truth that the renderer draws.
 
 import { CHUNK_SIZE, CHUNK_TILES, chunkOf, rectHas, rectWithin, tileIndex, tileOrigin, type ChunkRect } from "./grid.ts";
@@ -233,12 +233,12 @@ export class Board {
     if (this.#buffered <= BUFFERED_TILES_MAX) this.#buffer.push({ section, start });
   }
 
+  /** Takes a repair, asked for or not: it says where it begins and ends where the next frame continues. */
   #repair(chunk: Chunk, section: Section): void {
-    // A repair begins at what was asked for; one that nobody asked for ends a lag and begins where the frames stopped.
-    const start = chunk.asked >= 0 ? chunk.asked : chunk.sent;
-    if (chunk.blank) this.#setImage(chunk, new Uint8Array(CHUNK_TILES), 0);
+    const start = section.kind === "set" ? 0 : (section.start ?? 0);
+    if (chunk.blank && start === 0) this.#setImage(chunk, new Uint8Array(CHUNK_TILES), 0);
     this.#settle(chunk, section, start);
-    chunk.sent = Math.max(chunk.sent, endOf(section, start)); // a repair ends where the next frame continues
+    chunk.sent = Math.max(chunk.sent, endOf(section, start));
     chunk.asked = -1;
   }
 

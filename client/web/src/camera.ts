@@ -56,7 +56,7 @@ export class Camera {
 
   /** The farthest look: the whole board and a margin, but never closer than a tile per px. */
   get zoomMin(): number {
-    return Math.min(1, this.fitZoom * 0.8);
+    return Math.min(1, this.fitZoom * 0.8, this.crisp(this.fitZoom, Math.floor));
   }
 
   /** The zoom at which the whole board just fits. */
@@ -199,10 +199,14 @@ export class Camera {
     return device < 1 ? zoom : Math.max(1, round(device)) / this.#ratio;
   }
 
+  /** About zoom * factor, but at least the next crisp zoom in that direction. */
   #stepped(zoom: number, factor: number): number {
     const wanted = this.crisp(zoom * factor, Math.round);
-    if (Math.abs(wanted - zoom) > 1e-9) return wanted;
-    return factor > 1 ? this.crisp(zoom + 1 / this.#ratio, Math.round) : this.crisp(zoom - 1 / this.#ratio, Math.round);
+    const slack = 1e-9;
+    if (factor > 1) return wanted > zoom + slack ? wanted : (Math.floor(zoom * this.#ratio + slack) + 1) / this.#ratio;
+    if (wanted < zoom - slack) return wanted;
+    const below = Math.ceil(zoom * this.#ratio - slack) - 1;
+    return below >= 1 ? below / this.#ratio : zoom * factor;
   }
 
   #anchored(px: number, py: number, zoom: number): View {

@@ -5,7 +5,7 @@
 // Numbers of 64 bits that may use all bits are Words; counters (ticks, turns, sequences, milliseconds) are numbers, and one
 // above 2^53 is refused because it could not be kept exactly.
 
-import { CHUNKS_SIDE_MAX, CHUNK_TILES, chunkCol, chunkRow, SIDE_MAX, type ChunkRect } from "./grid.ts";
+import { CHUNK_SIZE, CHUNK_TILES, CHUNKS_SIDE_MAX, chunkCol, chunkRow, SIDE_MAX, type ChunkRect } from "./grid.ts";
 import type { Word } from "./hash.ts";
 import { parseSettings, type Settings } from "./settings.ts";
 
@@ -17,6 +17,9 @@ export const PROTOCOL = 1;
 export const REPAIR_CHUNKS_MAX = 100;
 export const SUBSCRIBE_CHUNKS_MAX = 1600;
 export const HASHES_CHUNKS_MAX = 400;
+
+const USER_BYTES_MAX = 48;
+const DETAIL_BYTES_MAX = 200;
 
 /** A chunk at a sequence number. */
 export interface ChunkAt {
@@ -40,10 +43,13 @@ export type ClientMessage =
 /** Tiles of a run or patch, each as index in the chunk * 256 + colour. */
 export type Tiles = Uint32Array;
 
-/** What a frame does to one chunk. An image is unpacked already: 2,500 colours. */
+/**
+ * What a frame does to one chunk. Runs and patches of a repair say what the chunk stands at before them (start); those of
+ * other frames continue from the frame before (start null). An image is unpacked already: 2,500 colours.
+ */
 export type Section =
-  | { readonly kind: "run"; readonly chunk: number; readonly tiles: Tiles } // advances the sequence by the number of tiles
-  | { readonly kind: "patch"; readonly chunk: number; readonly advance: number; readonly tiles: Tiles } // the last colours only
+  | { readonly kind: "run"; readonly chunk: number; readonly start: number | null; readonly tiles: Tiles } // advances the sequence by the number of tiles
+  | { readonly kind: "patch"; readonly chunk: number; readonly start: number | null; readonly advance: number; readonly tiles: Tiles } // the last colours only
   | { readonly kind: "set"; readonly chunk: number; readonly sequence: number; readonly image: Uint8Array };
 
 export type Verdict = "accepted" | "charged" | "unknown" | "refused";
@@ -298,8 +304,9 @@ class Reader {
     return this.#b.subarray(this.#at - n, this.#at);
   }
 
-  text(): string {
+  text(bytesMax = Infinity): string {
     const b = this.take(this.count(1));
+    if (b.length > bytesMax) throw new Malformed("a text that is too long");
     try {
       return utf8.decode(b);
     } catch {
@@ -370,7 +377,7 @@ function decodeMessage(r: Reader): ServerMessage {
       return { type: "base", tick: r.varint(), resumed: r.flags(1) !== 0, chunks: decodeChunksAt(r) };
     case 0x82:
     case 0x83:
-      return { type: "frame", repair: type === 0x83, tick: r.varint(), sections: decodeSections(r) };
+      return { type: "frame", repair: type === 0x83, tick: r.varint(), sections: decodeSections(r, type === 0x83) };
     case 0x84:
       return {
         type: "heartbeat", tick: r.varint(), serverTimeMs: r.varint(), online: r.varint(), tiles: r.word(), sequences: r.word(),
@@ -384,7 +391,7 @@ function decodeMessage(r: Reader): ServerMessage {
     case 0x88:
       return { type: "chunkHashes", tick: r.varint(), chunks: decodeChunkHashes(r) };
     case 0x89:
-      return { type: "notice", code: r.byte(), retryMs: r.varint(), detail: r.text() };
+      return { type: "notice", code: r.byte(), retryMs: r.varint(), detail: r.text(DETAIL_BYTES_MAX) };
     case 0x8a:
       return { type: "move", withinMs: r.varint() };
     default:
@@ -400,7 +407,7 @@ function decodeHello(r: Reader): Hello {
   const serverTimeMs = r.varint();
   const heartbeatMs = r.varint();
   const me = r.flags(1) !== 0 ? { turn: r.varint(), waitMs: r.varint() } : null;
-  const user = r.text();
+  const user = r.text(USER_BYTES_MAX);
   return { type: "hello", epoch, incarnation, tick, serverTimeMs, heartbeatMs, user, me, settings: r.settings() };
 }
 
@@ -442,19 +449,21 @@ function decodeChunkHashes(r: Reader): ChunkHash[] {
   return list;
 }
 
-function decodeSections(r: Reader): Section[] {
+function decodeSections(r: Reader, repair: boolean): Section[] {
   const sections: Section[] = [];
   let chunk = -1;
   while (r.left > 0) {
     const head = r.varint();
     chunk = r.chunkAfter(chunk, Math.floor(head / 2));
-    sections.push(head % 2 === 0 ? { kind: "run", chunk, tiles: decodeTiles(r, 1, false) } : decodeExtended(r, chunk));
+    if (head % 2 === 1) sections.push(decodeExtended(r, chunk, repair));
+    else if (repair) throw new Malformed("a repair that does not say where it begins");
+    else sections.push({ kind: "run", chunk, start: null, tiles: decodeTiles(r, 1, false) });
   }
   return sections;
 }
 
 /** Reads a section with a descriptor byte: kind in bits 0-1, width 8 in bit 2, number of tiles in bits 3-7 (0: a varint follows). */
-function decodeExtended(r: Reader, chunk: number): Section {
+function decodeExtended(r: Reader, chunk: number, repair: boolean): Section {
   const descriptor = r.byte();
   const kind = descriptor & 3;
   const wide = (descriptor & 4) !== 0;
@@ -469,12 +478,14 @@ function decodeExtended(r: Reader, chunk: number): Section {
     if (n <= 31) throw new Malformed("a count of tiles that belongs into the descriptor");
   }
   if (kind === 0) {
-    if (n === 1 && !wide) throw new Malformed("a single tile that needs no descriptor");
-    return { kind: "run", chunk, tiles: decodeTiles(r, n, wide) };
+    if (n === 1 && !wide && !repair) throw new Malformed("a single tile that needs no descriptor");
+    const start = repair ? r.varint() : null;
+    return { kind: "run", chunk, start, tiles: decodeTiles(r, n, wide) };
   }
   const advance = r.varint();
   if (advance < n) throw new Malformed("a patch that advances by less than its tiles");
-  return { kind: "patch", chunk, advance, tiles: decodeTiles(r, n, wide) };
+  const start = repair ? r.varint() : null;
+  return { kind: "patch", chunk, start, advance, tiles: decodeTiles(r, n, wide) };
 }
 
 function decodeTiles(r: Reader, n: number, wide: boolean): Tiles {
@@ -513,7 +524,11 @@ export function decodeBoard(b: Uint8Array): BoardBody {
   const chunks = [];
   for (let i = 0, chunk = -1; i < n; i++) {
     chunk = r.chunkAfter(chunk, r.u16() - Math.max(chunk, 0));
+    if (chunkCol(chunk) * CHUNK_SIZE >= body.width || chunkRow(chunk) * CHUNK_SIZE >= body.height) {
+      throw new Malformed("a chunk outside its board");
+    }
     const sequence = r.counter();
+    if (sequence === 0) throw new Malformed("a chunk without placements");
     chunks.push({ chunk, sequence, image: r.image(wide) });
   }
   return { ...body, chunks };
