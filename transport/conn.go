@@ -237,8 +237,7 @@ type readHalf conn
 
 // Read reads from the socket. After the upgrade it also keeps watch: a silent peer is pinged, and one that stays silent is
 // taken for dead. The deadline is moved when it has passed and not with each message, because moving it costs more than
-// looking at the clock. Every idle session waits in here, so its frame and those around it are kept small: together they
-// have to stay within the 2 KiB stack that a goroutine begins with.
+// looking at the clock. Every idle session waits in here, so its frame is kept small.
 func (h *readHalf) Read(p []byte) (int, error) {
 	for {
 		n, err := h.in.Read(p)

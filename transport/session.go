@@ -32,6 +32,7 @@ type session struct {
 	conn
 	server *Server
 	ws     *websocket.Conn
+	br     *bufio.Reader // gorilla's
 	id     wire.SessionID
 	user   board.UserID // "" for a spectator
 
@@ -42,9 +43,10 @@ type session struct {
 	flood     bucket // FloodFactor times that
 }
 
-// Buffers of the upgrade. Nothing is written through gorilla's own write buffer after it.
+// Buffers of the upgrade. gorilla takes a reader of ours from above 256 bytes; smaller is not worth having, larger is not
+// worth its memory. Nothing is written through its write buffer after the upgrade.
 const (
-	readBufferBytes  = 256
+	readBufferBytes  = 288
 	writeBufferBytes = 1024
 )
 
@@ -71,7 +73,7 @@ func (s *Server) serveWS(w http.ResponseWriter, r *http.Request) {
 	session := &session{server: s, user: who.user, unlimited: s.peerOf(r).unlimited}
 	upgrader := websocket.Upgrader{
 		HandshakeTimeout: s.cfg.HandshakeTimeout,
-		ReadBufferSize:   readBufferBytes,
+		ReadBufferSize:   0, // the reader comes from hijacker
 		WriteBufferSize:  writeBufferBytes,
 		WriteBufferPool:  &writeBuffers,
 		Subprotocols:     []string{Subprotocol},
@@ -113,7 +115,7 @@ func (s *Server) checkUpgrade(r *http.Request) *problem {
 	return nil
 }
 
-// hijacker gives gorilla the session's readHalf instead of the connection itself.
+// hijacker gives gorilla the session's readHalf instead of the connection itself, and a small reader to read it through.
 type hijacker struct {
 	http.ResponseWriter
 	session *session
@@ -127,7 +129,12 @@ func (h *hijacker) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	}
 	s := h.session.server
 	h.session.conn = conn{nc: nc, in: unwrap(nc), out: newSender(nc, &s.cfg), metrics: s.metrics, cfg: &s.cfg}
-	return (*readHalf)(&h.session.conn), brw, nil
+	half := (*readHalf)(&h.session.conn)
+	if brw.Reader.Buffered() == 0 { // else gorilla refuses: nobody may talk before the upgrade is answered
+		h.session.br = bufio.NewReaderSize(half, readBufferBytes)
+		brw = bufio.NewReadWriter(h.session.br, brw.Writer)
+	}
+	return half, brw, nil
 }
 
 // start makes the upgraded connection a session.
@@ -153,16 +160,34 @@ func (s *session) start(ws *websocket.Conn) {
 	go s.read()
 }
 
-// read handles messages until the session ends. Its frame is kept small, see readHalf.Read.
+// read handles messages until the session ends. It waits for them here and not within gorilla, which takes more stack: an
+// idle session has to get along with the 2 KiB that a goroutine begins with.
 func (s *session) read() {
 	for {
-		kind, r, err := s.ws.NextReader()
+		err := s.wait()
 		if err == nil {
-			err = s.readMessage(kind, r)
+			err = s.readMessage()
 		}
 		if err != nil {
 			s.end(err)
 			return
+		}
+	}
+}
+
+// wait returns when a frame begins that gorilla has to look at. A pong is none: that it came is all it says.
+func (s *session) wait() error {
+	for {
+		head, err := s.br.Peek(2)
+		if err != nil {
+			return err
+		}
+		masked, n := head[1]&0x80 != 0, int(head[1]&0x7f)
+		if head[0] != opPong || !masked || n > controlBytesMax {
+			return nil
+		}
+		if _, err := s.br.Discard(2 + 4 + n); err != nil {
+			return err
 		}
 	}
 }
@@ -177,7 +202,11 @@ func (s *session) end(err error) {
 }
 
 // readMessage reads one message to its end and has it handled. Of one that is not wanted the next NextReader skips the rest.
-func (s *session) readMessage(kind int, r io.Reader) error {
+func (s *session) readMessage() error {
+	kind, r, err := s.ws.NextReader()
+	if err != nil {
+		return err
+	}
 	if !s.open() {
 		return nil // lingering
 	}

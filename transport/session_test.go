@@ -701,7 +701,7 @@ func TestIdleSessions(t *testing.T) {
 	if raceEnabled {
 		return // the detector's own memory is in the figures
 	}
-	if total := (heap + stack) / sessions; total > 7*1024 {
+	if total := (heap + stack) / sessions; total > 6*1024 {
 		t.Errorf("%.0f bytes of heap and stack per session", total)
 	}
 	runtime.KeepAlive(peers)
