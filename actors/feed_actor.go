@@ -19,7 +19,7 @@ type feedActor struct {
 	core       *Feed
 	intervalMs int64
 	lastMs     int64 // monotonic time of the last tick
-	loading    map[board.BlockID]bool
+	heard      []board.BlockID // blocks whose images the next frame shows for the first time
 }
 
 // Receive implements actor.Actor.
@@ -40,10 +40,14 @@ func (a *feedActor) Receive(ctx actor.Context) {
 		if a.due() {
 			a.do(a.core.Receive(wallMs, m))
 			a.sys.frameMade(a.core.Tick(), a.core)
+			for _, block := range a.heard {
+				a.sys.blockReady(block)
+			}
+			a.heard = a.heard[:0]
 		}
 	case BlockImages:
 		a.do(a.core.Receive(wallMs, m))
-		a.sys.blockReady(m.Block)
+		a.heard = append(a.heard, m.Block)
 	case FeedMessage:
 		a.do(a.core.Receive(wallMs, m))
 	}

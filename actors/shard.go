@@ -230,7 +230,7 @@ func (s *Shard) drive(wallMs int64) {
 		}
 	default:
 		s.jobs.next(s, wallMs)
-		if s.hasWork(wallMs) && s.commits.askSlot() {
+		if s.refuse != board.CodeClock && s.hasWork(wallMs) && s.commits.askSlot() {
 			s.emit(TakeSlot{})
 		}
 	}
