@@ -59,12 +59,14 @@ func (a *shardActor) Receive(ctx actor.Context) {
 		a.sys.metrics.restarts.WithLabelValues("shard").Inc()
 		a.sys.users.Add(-int64(len(a.users))) // children end with their parent
 	case forUser:
+		a.watch(ctx, wallMs, trusted)
 		a.do(ctx, wallMs, a.core.ForUser(wallMs, m.user, m.message))
 	case getOpen:
 		m.reply(a.core.Open())
 	case UserIdle:
 		a.idle(ctx, m)
 	case UserEffect:
+		a.watch(ctx, wallMs, trusted)
 		a.do(ctx, wallMs, a.core.FromUser(wallMs, m))
 	case ShardMessage:
 		a.watch(ctx, wallMs, trusted)
