@@ -122,7 +122,7 @@ func (n *node) want(o board.PlaceOutcome, v board.Verdict, c board.Code) board.P
 
 func TestThrottleIsExactForHours(t *testing.T) {
 	bubble(t, mem.New(), nil, func(n *node) {
-		const users, hours = 20, 3
+		const users, hours = 20, 1
 		var wait sync.WaitGroup
 		accepted := make([]int, users)
 		for u := range users {
