@@ -1,6 +1,8 @@
 package cassandra
 
 import (
+	"context"
+	"strings"
 	"testing"
 
 	"github.com/placed-board/placed/board"
@@ -11,12 +13,26 @@ import (
 // keyspaceOpener is a keyspace of the node, as storetest wants it.
 type keyspaceOpener struct{ cfg Config }
 
+// inDC1 renames the node's data centre: the suite makes boards in "dc1", and this store refuses all but its own.
+type inDC1 struct{ store.Store }
+
+func (s inDC1) Create(ctx context.Context, m store.Meta) error {
+	m.DataCentre = strings.Replace(m.DataCentre, "dc1", testDC, 1)
+	return s.Store.Create(ctx, m)
+}
+
+func (s inDC1) Meta(ctx context.Context) (store.Meta, error) {
+	m, err := s.Store.Meta(ctx)
+	m.DataCentre = strings.Replace(m.DataCentre, testDC, "dc1", 1)
+	return m, err
+}
+
 func (o keyspaceOpener) Open(t testing.TB) store.Store {
 	s, err := Open(t.Context(), o.cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return s
+	return inDC1{s}
 }
 
 func (o keyspaceOpener) CorruptSnapshot(t testing.TB, b board.BlockID, version uint64) {

@@ -18,6 +18,7 @@ const (
 	faultTimeout     = 400 * time.Millisecond // a request's, shorter than a pause
 	faultProgressMax = 60 * time.Second       // until all partitions move, a restart of the node included
 	faultRound       = 6                      // commits of each partition between two faults
+	faultUnknown     = 2                      // answers that a fault has to swallow
 	faultBucket      = 4                      // commits in a bucket, so that every round opens some
 	rivalPause       = 15 * time.Millisecond  // between two commits of one rival
 )
@@ -219,7 +220,7 @@ func TestNodeKilledAndPaused(t *testing.T) {
 	}
 	hurt := func(when string, from int64) {
 		t.Helper()
-		until(t, "commits end unknown "+when, faultProgressMax, func() bool { return unknownOf(duels) >= from+int64(len(duels)) })
+		until(t, "commits end unknown "+when, faultProgressMax, func() bool { return unknownOf(duels) >= from+faultUnknown })
 	}
 	n := node(t)
 	must := func(err error) {
@@ -246,6 +247,10 @@ func TestNodeKilledAndPaused(t *testing.T) {
 	for range 2 * len(duels) {
 		must(<-errs)
 	}
+	until(t, "a store that was idle through it all reads again", faultProgressMax, func() bool {
+		_, err := reader.Head(ctx, duels[0].p)
+		return err == nil
+	})
 	for _, d := range duels {
 		d.check(t, reader)
 	}

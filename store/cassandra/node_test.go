@@ -27,6 +27,9 @@ var theNode struct {
 	err  error
 }
 
+// testDC is the data centre of the node.
+const testDC = "datacenter1"
+
 var keyspaces atomic.Int64
 
 func TestMain(m *testing.M) {

@@ -29,7 +29,7 @@ func TestOpenSaysWhatIsWrong(t *testing.T) {
 	fails(wrong, "keyspace no_such_keyspace does not exist", "--create-schema")
 	wrong = cfg
 	wrong.DataCentre = "atlantis"
-	fails(wrong, "no host in data centre atlantis", "datacenter1")
+	fails(wrong, "no host in data centre atlantis", testDC)
 	if err := CreateSchema(t.Context(), wrong); err == nil {
 		t.Error("a schema for a data centre that does not exist")
 	}
@@ -62,7 +62,7 @@ func TestOpenRefusesTheBoard(t *testing.T) {
 	if err := s.Create(t.Context(), store.Meta{Format: store.FormatVersion, Epoch: 1 << 63, Shards: 65}); err != nil {
 		t.Fatal(err)
 	}
-	if m, err := s.Meta(t.Context()); err != nil || m.DataCentre != "datacenter1" || m.Epoch != 1<<63 {
+	if m, err := s.Meta(t.Context()); err != nil || m.DataCentre != testDC || m.Epoch != 1<<63 {
 		t.Fatalf("%+v, %v, want the local data centre's name in it", m, err)
 	}
 	session := rawSession(t, cfg)
@@ -78,9 +78,9 @@ func TestOpenRefusesTheBoard(t *testing.T) {
 		s.Close()
 		t.Fatal("opened a board of another data centre")
 	} else {
-		wantOneLine(t, err, "data centre atlantis", "datacenter1")
+		wantOneLine(t, err, "data centre atlantis", testDC)
 	}
-	set("data_centre", "datacenter1")
+	set("data_centre", testDC)
 	set("format", store.FormatVersion+1)
 	if _, err := Open(t.Context(), cfg); !errors.Is(err, store.ErrFormat) {
 		t.Fatalf("a board of a newer format: %v, want ErrFormat", err)
@@ -114,7 +114,7 @@ func TestSchemaIsCreatedOnceOnly(t *testing.T) {
 	session := rawSession(t, cfg)
 	var replication map[string]string
 	err := session.Query("SELECT replication FROM system_schema.keyspaces WHERE keyspace_name = ?", cfg.Keyspace).WithContext(t.Context()).Scan(&replication)
-	if err != nil || replication["datacenter1"] != "1" {
+	if err != nil || replication[testDC] != "1" {
 		t.Fatalf("replication %v, %v, want one copy on the only node", replication, err)
 	}
 }
