@@ -114,6 +114,9 @@ func (a *shardActor) do(ctx actor.Context, wallMs int64, effects []ShardEffect) 
 		case DropSlot:
 			sys.storing.slots.release()
 		case MakeCommit:
+			if len(a.core.sealed.closings) > 0 {
+				sys.storing.crash(CrashBeforeClosing)
+			}
 			attempt := e.Commit.Head.Attempt
 			sys.storing.commit(e.Commit, true, func(r store.Result) { root.Send(self, CommitDone{Attempt: attempt, Result: r}) })
 		case ForwardToOwner:

@@ -24,7 +24,8 @@ type storing struct {
 	store   store.Store
 	slots   *slots
 	metrics *metrics
-	ctx     context.Context // ends when the node stops
+	crash   func(point string) // Config.CrashPoint, never nil
+	ctx     context.Context    // ends when the node stops
 }
 
 // commit makes a sealed commit: the same bytes again until the outcome is known (DESIGN, rules of commits, 2). It gives the
@@ -43,12 +44,15 @@ func (s *storing) commit(c *store.Commit, slot bool, done func(store.Result)) {
 
 func (s *storing) untilKnown(c *store.Commit) (store.Result, bool) {
 	wait := int64(CommitRetryMs)
+	before, after := crashPointsOf(c.Partition.Class)
 	for {
+		s.crash(before)
 		start := time.Now()
 		result, err := s.store.Commit(s.ctx, c)
 		s.metrics.commit(c, time.Since(start), result, err)
 		switch {
 		case err == nil && (result.Applied || result.Head.Attempt == c.Head.Attempt || result.Head.Version >= c.Head.Version):
+			s.crash(after)
 			return result, true
 		case errors.Is(err, store.ErrInvalid):
 			panic(err) // a commit that breaks the bounds of the store: our own sealing is wrong

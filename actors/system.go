@@ -39,6 +39,8 @@ type Config struct {
 	TickMs      int    // between looks of the shards at what is overdue
 	// Board is what a board that does not exist yet begins with.
 	Board board.Settings
+	// CrashPoint is called at every one of CrashPoints with its name, for tests that end the process there; nil: nothing is.
+	CrashPoint func(point string)
 }
 
 // Times of a System.
@@ -126,6 +128,9 @@ func Start(ctx context.Context, config Config) (*System, error) {
 	if config.Clock == nil {
 		config.Clock = NewSystemClock()
 	}
+	if config.CrashPoint == nil {
+		config.CrashPoint = func(string) {}
+	}
 	if err := config.Validate(); err != nil {
 		return nil, fmt.Errorf("actors: %w", err)
 	}
@@ -136,7 +141,7 @@ func Start(ctx context.Context, config Config) (*System, error) {
 	}
 	s.state.blocks, s.state.begun = map[board.BlockID]bool{}, time.Now()
 	s.ctx, s.stop = context.WithCancel(context.Background())
-	s.storing = &storing{store: s.store, slots: newSlots(s.store.Capabilities().Slots), metrics: s.metrics, ctx: s.ctx}
+	s.storing = &storing{store: s.store, slots: newSlots(s.store.Capabilities().Slots), metrics: s.metrics, crash: config.CrashPoint, ctx: s.ctx}
 	rules, err := s.openBoard(ctx)
 	if err != nil {
 		s.stop()

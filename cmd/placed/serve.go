@@ -87,7 +87,7 @@ func (c *serveCommand) Run(ctx context.Context, s *streams) error {
 		actorsConfig.Node.ID, actorsConfig.Node.Address = 1, "alone" // an embedded store has one node, wherever it listens
 	}
 	actorsConfig.Store, actorsConfig.Logger, actorsConfig.Metrics = st, log, registry
-	actorsConfig.Board, actorsConfig.Version = initial, version()
+	actorsConfig.Board, actorsConfig.Version, actorsConfig.CrashPoint = initial, version(), crashPoint()
 	system, err := actors.Start(ctx, actorsConfig)
 	if err != nil {
 		return errors.Join(err, st.Close())
