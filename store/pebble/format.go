@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -17,6 +18,9 @@ import (
 
 // formatFile is the name of the file that tells the format of everything in the directory.
 const formatFile = "FORMAT"
+
+// formatFileFirst is its name until the first start has made the engine's files.
+const formatFileFirst = "FORMAT.first"
 
 // format is the content of the format file.
 type format struct {
@@ -74,59 +78,86 @@ func heldElsewhere(err error) bool {
 		strings.Contains(err.Error(), "held by current process")
 }
 
-// checkFormat reads the format file and returns the engine's format; it makes the file in a directory without a store.
-func checkFormat(f vfs.FS, dir string) (engine.FormatMajorVersion, error) {
+// checkFormat reads the format file and returns the engine's format. In a directory without a store it writes the file
+// under its first name, and fresh is true: finishFormat must follow when the engine has made its files.
+func checkFormat(f vfs.FS, dir string) (version engine.FormatMajorVersion, fresh bool, err error) {
 	path := f.PathJoin(dir, formatFile)
 	file, err := f.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return newFormat(f, dir)
+		return engine.FormatNewest, true, newFormat(f, dir)
 	}
 	if err != nil {
-		return 0, err
+		return 0, false, err
 	}
 	data, err := io.ReadAll(file)
 	if err = errors.Join(err, file.Close()); err != nil {
-		return 0, fmt.Errorf("read %s: %w", path, err)
+		return 0, false, fmt.Errorf("read %s: %w", path, err)
 	}
 	var found format
-	if err := json.Unmarshal(data, &found); err != nil || found.Format < 1 {
-		return 0, fmt.Errorf("%s does not tell a format (%q): %w", path, data, store.ErrCorrupt)
+	switch err := json.Unmarshal(data, &found); {
+	case err != nil || found.Format < 1:
+		err = fmt.Errorf("%s does not tell a format (%q): %w", path, data, store.ErrCorrupt)
+		return 0, false, err
+	case found.Format > store.FormatVersion:
+		err = fmt.Errorf("directory %s: %w: format %d, this placed knows up to %d; start the newer placed", dir, store.ErrFormat, found.Format, store.FormatVersion)
+		return 0, false, err
+	case found.Pebble > uint64(engine.FormatNewest):
+		err = fmt.Errorf("directory %s: %w: engine format %d, this placed knows up to %d; start the newer placed", dir, store.ErrFormat, found.Pebble, engine.FormatNewest)
+		return 0, false, err
 	}
-	if found.Format > store.FormatVersion {
-		return 0, fmt.Errorf("directory %s: %w: format %d, this placed knows up to %d; start the newer placed", dir, store.ErrFormat, found.Format, store.FormatVersion)
-	}
-	if found.Pebble > uint64(engine.FormatNewest) {
-		return 0, fmt.Errorf("directory %s: %w: engine format %d, this placed knows up to %d; start the newer placed", dir, store.ErrFormat, found.Pebble, engine.FormatNewest)
-	}
-	return engine.FormatMajorVersion(found.Pebble), nil
+	return engine.FormatMajorVersion(found.Pebble), false, nil
 }
 
-// newFormat writes the format file of a fresh store, before the engine writes anything.
-func newFormat(f vfs.FS, dir string) (engine.FormatMajorVersion, error) {
+// newFormat writes the format file of a fresh store under its first name, before the engine writes anything. If that name is
+// there already, a first start was cut short: nothing was ever acknowledged, and what the engine left then (a power cut may
+// have taken any part of it) goes away.
+func newFormat(f vfs.FS, dir string) error {
 	names, err := f.List(dir)
 	if err != nil {
-		return 0, err
+		return err
 	}
+	again := slices.Contains(names, formatFileFirst)
 	for _, name := range names {
-		if strings.HasPrefix(name, "MANIFEST-") || strings.HasPrefix(name, "marker.") || name == "CURRENT" {
-			return 0, fmt.Errorf("directory %s holds %s but no %s: it is not a store of placed: %w", dir, name, formatFile, store.ErrCorrupt)
+		if !enginesFile(name) {
+			continue
+		}
+		if !again {
+			return fmt.Errorf("directory %s holds %s but no %s: it is not a store of placed: %w", dir, name, formatFile, store.ErrCorrupt)
+		}
+		if err := f.Remove(f.PathJoin(dir, name)); err != nil {
+			return err
 		}
 	}
 	data, err := json.Marshal(format{Format: store.FormatVersion, Pebble: uint64(engine.FormatNewest)})
 	if err != nil {
-		return 0, err
+		return err
 	}
-	temporary := f.PathJoin(dir, formatFile+".tmp")
-	file, err := f.Create(temporary, vfs.WriteCategoryUnspecified)
+	path := f.PathJoin(dir, formatFileFirst)
+	file, err := f.Create(path, vfs.WriteCategoryUnspecified)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	_, err = file.Write(append(data, '\n'))
 	if err = errors.Join(err, file.Sync(), file.Close()); err != nil {
-		return 0, fmt.Errorf("write %s: %w", temporary, err)
+		return fmt.Errorf("write %s: %w", path, err)
 	}
-	if err := f.Rename(temporary, f.PathJoin(dir, formatFile)); err != nil {
-		return 0, err
+	return syncDir(f, dir)
+}
+
+// finishFormat gives the format file of a fresh store its name: from now on the store may not be made anew.
+func finishFormat(f vfs.FS, dir string) error {
+	if err := f.Rename(f.PathJoin(dir, formatFileFirst), f.PathJoin(dir, formatFile)); err != nil {
+		return err
 	}
-	return engine.FormatNewest, syncDir(f, dir)
+	return syncDir(f, dir)
+}
+
+// enginesFile reports whether the engine makes files of that name, its lock aside.
+func enginesFile(name string) bool {
+	for _, prefix := range []string{"MANIFEST-", "marker.", "OPTIONS-", "CURRENT", "temporary."} {
+		if strings.HasPrefix(name, prefix) {
+			return true
+		}
+	}
+	return strings.HasSuffix(name, ".log") || strings.HasSuffix(name, ".sst") || strings.HasSuffix(name, ".dbtmp")
 }

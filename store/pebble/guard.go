@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -23,10 +24,11 @@ type guard struct {
 	dir      string
 	lowWater uint64
 	logger   *slog.Logger
-	active   atomic.Bool   // set once the store is open
-	waiting  atomic.Int32  // writes that found the disk full and wait
-	held     atomic.Int32  // compactions that wait for low water to end
-	stopped  chan struct{} // closed when the store closes
+	fail     func(cause string) // ends the process
+	active   atomic.Bool        // set once the store is open
+	waiting  atomic.Int32       // writes that found the disk full and wait
+	held     atomic.Int32       // compactions that wait for low water to end
+	stopped  chan struct{}      // closed when the store closes
 }
 
 // fullRetry is the time between two tries of a write that found the disk full.
@@ -38,8 +40,8 @@ const compactionCategory vfs.DiskWriteCategory = "pebble-compaction"
 // errHeld fails a compaction that waited for space when the store closed; its inputs are untouched.
 var errHeld = errors.New("store closed while the compaction waited for free space")
 
-func newGuard(c Config, fs vfs.FS) *guard {
-	return &guard{FS: fs, dir: c.Dir, lowWater: uint64(c.LowWaterBytes), logger: c.Logger, stopped: make(chan struct{})}
+func newGuard(c Config, fs vfs.FS, fail func(cause string)) *guard {
+	return &guard{FS: fs, dir: c.Dir, lowWater: uint64(c.LowWaterBytes), logger: c.Logger, fail: fail, stopped: make(chan struct{})}
 }
 
 // stop ends all waiting: what waits fails. Called once.
@@ -128,7 +130,7 @@ func (g *guard) ReuseForWrite(oldname, newname string, category vfs.DiskWriteCat
 
 // Rename implements vfs.FS.
 func (g *guard) Rename(oldname, newname string) error {
-	return g.retry(newname, func() error { return g.FS.Rename(oldname, newname) })
+	return g.vital(newname, g.retry(newname, func() error { return g.FS.Rename(oldname, newname) }))
 }
 
 // Unwrap implements vfs.FS.
@@ -140,9 +142,38 @@ func (g *guard) make(name string, create func() (vfs.File, error)) (f vfs.File, 
 		return err
 	})
 	if err != nil {
-		return nil, err
+		return nil, g.vital(name, err)
 	}
 	return &guardedFile{File: f, guard: g, name: name}, nil
+}
+
+// OpenDir implements vfs.FS.
+func (g *guard) OpenDir(name string) (vfs.File, error) {
+	d, err := g.FS.OpenDir(name)
+	if err != nil {
+		return nil, err
+	}
+	return &guardedDir{File: d, guard: g, name: name}, nil
+}
+
+// guardedDir is a directory open for syncing.
+type guardedDir struct {
+	vfs.File
+	guard *guard
+	name  string
+}
+
+// Sync implements vfs.File.
+func (d *guardedDir) Sync() error { return d.guard.vital(d.name, d.File.Sync()) }
+
+// vital ends the process at an error of a file that the engine cannot do without: its log, its manifest, its markers and the
+// directory itself. The engine would end it too, but by panics in its own goroutines that no operator can read. Tables are
+// not vital: the engine writes them again from what it has.
+func (g *guard) vital(name string, err error) error {
+	if err != nil && g.active.Load() && !strings.HasSuffix(name, ".sst") {
+		g.fail(fmt.Sprintf("%s: %v", name, err))
+	}
+	return err
 }
 
 // guardedFile is a file open for writing.
@@ -159,5 +190,17 @@ func (f *guardedFile) Write(p []byte) (n int, err error) {
 		n += m
 		return err
 	})
-	return n, err
+	return n, f.guard.vital(f.name, err)
+}
+
+// Sync implements vfs.File.
+func (f *guardedFile) Sync() error { return f.guard.vital(f.name, f.File.Sync()) }
+
+// SyncData implements vfs.File.
+func (f *guardedFile) SyncData() error { return f.guard.vital(f.name, f.File.SyncData()) }
+
+// SyncTo implements vfs.File.
+func (f *guardedFile) SyncTo(length int64) (fullSync bool, err error) {
+	fullSync, err = f.File.SyncTo(length)
+	return fullSync, f.guard.vital(f.name, err)
 }

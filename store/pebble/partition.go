@@ -101,7 +101,7 @@ func (s *Store) apply(b *engine.Batch, how *engine.WriteOptions) (err error) {
 		if r := recover(); r != nil {
 			s.fail(fmt.Sprintf("panic while writing: %v", r))
 		}
-		if s.failed.Load() {
+		if s.hasFailed() {
 			err = fmt.Errorf("%w: %w", errFailed, store.ErrUnknown)
 		}
 	}()

@@ -38,7 +38,8 @@ type Store struct {
 	guard   *guard
 	slowFS  io.Closer // the watch over slow disk operations
 	failed  atomic.Bool
-	closing sync.RWMutex // write-locked to set closed
+	ended   chan struct{} // closed when Exit has returned, which it does in tests alone
+	closing sync.RWMutex  // write-locked to set closed
 	closed  bool
 	calls   sync.WaitGroup // running calls, and commits that go on after their call
 
@@ -63,7 +64,7 @@ func Open(c Config) (*Store, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	s := &Store{config: c}
+	s := &Store{config: c, ended: make(chan struct{})}
 	if err := s.open(); err != nil {
 		return nil, fmt.Errorf("store/pebble: open: %w", err)
 	}
@@ -83,20 +84,33 @@ func (s *Store) open() (err error) {
 			err = errors.Join(err, s.lock.Close())
 		}
 	}()
-	version, err := checkFormat(c.FS, c.Dir)
+	version, fresh, err := checkFormat(c.FS, c.Dir)
 	if err != nil {
 		return err
 	}
-	options := s.options(version)
-	s.db, err = engine.Open(c.Dir, options)
-	if err == nil && s.failed.Load() {
+	if s.db, err = openEngine(c.Dir, s.options(version)); err == nil && s.hasFailed() {
 		err = errors.New("the engine failed while it opened")
 	}
 	if err != nil {
 		return errors.Join(err, s.slowFS.Close())
 	}
+	if fresh {
+		if err := finishFormat(c.FS, c.Dir); err != nil {
+			return errors.Join(err, s.db.Close(), s.slowFS.Close())
+		}
+	}
 	s.guard.active.Store(true)
 	return nil
+}
+
+// openEngine opens the engine; its panics (at a failed sync of the directory, for one) become errors.
+func openEngine(dir string, o *engine.Options) (db *engine.DB, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			db, err = nil, fmt.Errorf("engine: %v", r)
+		}
+	}()
+	return engine.Open(dir, o)
 }
 
 func (s *Store) options(version engine.FormatMajorVersion) *engine.Options {
@@ -123,7 +137,7 @@ func (s *Store) options(version engine.FormatMajorVersion) *engine.Options {
 		},
 	}
 	slow, closer := vfs.WithDiskHealthChecks(c.FS, slowOperation, nil, func(i vfs.DiskSlowInfo) { listener.DiskSlow(i) })
-	s.slowFS, s.guard = closer, newGuard(c, slow)
+	s.slowFS, s.guard = closer, newGuard(c, slow, s.fail)
 	o := &engine.Options{
 		FS: s.guard, Lock: s.lock, FormatMajorVersion: version,
 		Logger: logger{s}, EventListener: listener,
@@ -140,8 +154,8 @@ func (s *Store) options(version engine.FormatMajorVersion) *engine.Options {
 	return o
 }
 
-// fail ends the process: what the disk holds is not known any more. Everything after it answers an error, also where Exit
-// returns (in tests).
+// fail ends the process: what the disk holds is not known any more. No call returns after that, so that nobody else ends the
+// process without the reason; where Exit returns (in tests) every call answers an error.
 func (s *Store) fail(cause string) {
 	if s.failed.Swap(true) {
 		return
@@ -149,6 +163,16 @@ func (s *Store) fail(cause string) {
 	s.config.Logger.Error("store failed, the process ends: no placement was or will be acknowledged that the disk may not hold",
 		"dir", s.config.Dir, "cause", cause)
 	s.config.Exit(1)
+	close(s.ended)
+}
+
+// hasFailed reports whether fail was called, once Exit has returned.
+func (s *Store) hasFailed() bool {
+	if !s.failed.Load() {
+		return false
+	}
+	<-s.ended
+	return true
 }
 
 // logger takes the engine's lines.
@@ -176,7 +200,7 @@ func (s *Store) begin(ctx context.Context) error {
 	switch err := ctx.Err(); {
 	case s.closed:
 		return fmt.Errorf("store/pebble: %w", store.ErrClosed)
-	case s.failed.Load():
+	case s.hasFailed():
 		return errFailed
 	case err != nil:
 		return fmt.Errorf("store/pebble: not started: %w", err)
@@ -199,7 +223,7 @@ func (s *Store) acquire(ctx context.Context, id store.Partition) (*partition, er
 	case <-ctx.Done():
 		return nil, fmt.Errorf("store/pebble: not started: %w", ctx.Err())
 	}
-	if s.failed.Load() { // what a read would show now may not be on the disk
+	if s.hasFailed() { // what a read would show now may not be on the disk
 		p.release()
 		return nil, errFailed
 	}
@@ -306,7 +330,7 @@ func (s *Store) Health(context.Context) store.Health {
 	free, known := s.guard.free()
 	h := store.Health{FreeBytes: free, Tight: known && free < uint64(s.config.LowWaterBytes)}
 	switch {
-	case s.failed.Load():
+	case s.hasFailed():
 		h.Err = errFailed
 	case s.guard.full():
 		h.Tight, h.Err = true, fmt.Errorf("directory %s: %w", s.config.Dir, store.ErrFull)
@@ -332,11 +356,14 @@ func (s *Store) Close() error {
 	s.guard.stop()
 	s.calls.Wait()
 	var err error
-	if s.failed.Load() {
+	if s.hasFailed() {
 		return errors.Join(s.slowFS.Close(), s.lock.Close()) // the engine's state is not to be trusted, not even to close
 	}
 	if err = s.db.Flush(); err != nil {
 		err = fmt.Errorf("flush: %w", err)
+	}
+	if s.hasFailed() {
+		return errors.Join(err, s.slowFS.Close(), s.lock.Close())
 	}
 	if err = errors.Join(err, s.db.Close(), s.slowFS.Close(), s.lock.Close()); err != nil {
 		return fmt.Errorf("store/pebble: close: %w", err)
