@@ -30,7 +30,10 @@ type file struct {
 	gzip      []byte // nil where compression gains nothing
 }
 
-const indexName = "index.html"
+const (
+	indexName      = "index.html"
+	pageHashDigits = 16
+)
 
 // plainIndex is what a node without a page shows.
 const plainIndex = "placed: a collaborative pixel board. This program was built without its page.\n\n" +
@@ -62,7 +65,7 @@ func newPage(web fs.FS) (*page, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.hash = hex.EncodeToString(all.Sum(nil)[:8])
+	p.hash = hex.EncodeToString(all.Sum(nil)[:pageHashDigits/2])
 	index, ok := bodies[indexName]
 	if !ok {
 		return nil, fmt.Errorf("no %s", indexName)
@@ -132,30 +135,26 @@ func (s *Server) wantsIdentity(r *http.Request) bool {
 	return p != nil || who.user == ""
 }
 
-// getAsset answers GET /assets/{hash}/{name}. An outdated hash gets the file of today, but not for ever: a page that is being
-// replaced still works.
-func (s *Server) getAsset(w http.ResponseWriter, r *http.Request) {
-	f, ok := s.page.files[r.PathValue("name")]
-	if !ok {
-		s.fail(w, newProblem(problemNotFound, ""))
-		return
-	}
-	cache := cacheForever
-	if r.PathValue("hash") != s.page.hash {
-		cache = cacheAsk
-	}
-	s.serveFile(w, r, f, cache)
-}
-
-// getFile answers requests for a file of the page by its bare name; false when there is none. The names are not routes, so
-// that the routes alone decide between 404 and 405.
+// getFile answers requests for a file of the page, by its bare name or under /assets/<hash>/; false when there is none. The
+// names are not routes, so that the routes alone decide between 404 and 405. An outdated hash gets the file of today, but not
+// for ever: a page that is being replaced still works.
 func (s *Server) getFile(w http.ResponseWriter, r *http.Request) bool {
-	f, ok := s.page.files[strings.TrimPrefix(strings.TrimPrefix(r.URL.Path, "/"), "assets/")]
+	name, cache := strings.TrimPrefix(r.URL.Path, "/"), cacheAsk
+	if rest, ok := strings.CutPrefix(name, "assets/"); ok {
+		name = rest
+		if hash, rest, ok := strings.Cut(rest, "/"); ok && len(hash) == pageHashDigits {
+			name = rest
+			if hash == s.page.hash {
+				cache = cacheForever
+			}
+		}
+	}
+	f, ok := s.page.files[name]
 	if !ok || (r.Method != http.MethodGet && r.Method != http.MethodHead) {
 		return false
 	}
 	s.metrics.requests.WithLabelValues(routeFile).Inc()
-	s.serveFile(w, r, f, cacheAsk)
+	s.serveFile(w, r, f, cache)
 	return true
 }
 

@@ -27,7 +27,6 @@ func (s *Server) publicRoutes() *http.ServeMux {
 		"GET " + livezPath:               s.getLivez,
 		"GET " + readyzPath:              s.getReadyz,
 		"GET /{$}":                       s.getIndex,
-		"GET /assets/{hash}/{name...}":   s.getAsset,
 	} {
 		mux.HandleFunc(pattern, handler)
 		s.metrics.requests.WithLabelValues(pattern)
@@ -44,7 +43,7 @@ func (s *Server) publicRoutes() *http.ServeMux {
 const (
 	livezPath  = "/livez"
 	readyzPath = "/readyz"
-	// routeFile is the label of requests for a file of the page by its bare name, which may be any.
+	// routeFile is the label of requests for a file of the page, whose name may be any.
 	routeFile = "GET /{name}"
 	// routeNone is the label of requests that no route takes.
 	routeNone = "none"

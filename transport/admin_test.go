@@ -1,0 +1,319 @@
+package transport
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/placed-board/placed/board"
+)
+
+const asAdmin = "Authorization: Bearer " + testToken
+
+func (h *harness) admin(method, path, body string, header ...string) response {
+	h.t.Helper()
+	return h.do(method, h.adm+path, body, append([]string{asAdmin, "Content-Type: application/json"}, header...)...)
+}
+
+// TestAdminToken asks for every operators' route without the right token; nothing is told or done.
+func TestAdminToken(t *testing.T) {
+	h := start(t, nil)
+	var paths []string
+	for _, path := range []string{
+		"GET /admin/v1/settings", "GET /admin/v1/settings/history", "PUT /admin/v1/settings", "POST /admin/v1/bans", "DELETE /admin/v1/bans/ann",
+		"POST /admin/v1/clear", "GET /admin/v1/jobs", "GET /admin/v1/status", "POST /admin/v1/verify", "GET /metrics", "GET /debug/pprof/",
+		"GET /debug/pprof/heap", "GET /nothing",
+	} {
+		paths = append(paths, path)
+	}
+	denied, limited := 0, 0
+	for _, path := range paths {
+		method, path, _ := strings.Cut(path, " ")
+		for _, header := range []string{"X: y", "Authorization: Bearer " + testToken + "x", "Authorization: Bearer", "Authorization: Basic " + testToken,
+			"Authorization: Bearer " + h.token("ann"), "Cookie: " + CookieName + "=" + testToken} {
+			res := h.do(method, h.adm+path, `{"user":"ann"}`, header, "Content-Type: application/json")
+			switch res.StatusCode {
+			case 401:
+				denied++
+				wantProblem(t, path, res, 401, problemAdminToken)
+			case 429:
+				limited++
+				wantProblem(t, path, res, 429, "rate")
+			default:
+				t.Errorf("%s %s with %s: %d", method, path, header, res.StatusCode)
+			}
+		}
+	}
+	if denied < adminFailuresPerMinute || denied > adminFailuresPerMinute+1 || denied+limited != 6*len(paths) {
+		t.Errorf("%d denied, %d limited of %d", denied, limited, 6*len(paths))
+	}
+	if n := h.count("placed_admin_requests_total", "result", adminDenied); n != float64(denied+limited) {
+		t.Errorf("%v counted", n)
+	}
+	if n := strings.Count(h.logs.String(), "without the right token"); n != denied {
+		t.Errorf("%d log lines for %d answers", n, denied)
+	}
+	if res := h.admin("GET", "/admin/v1/status", ""); res.StatusCode != 200 {
+		t.Errorf("somebody else's failures lock the operator out: %d", res.StatusCode)
+	}
+	if len(h.fake.bans)+len(h.fake.jobs) != 0 || h.fake.settings.Version != 1 {
+		t.Error("something was done")
+	}
+	if strings.Contains(h.logs.String(), testToken) {
+		t.Error("the token is logged")
+	}
+	wantProblem(t, "the public listener", h.do("GET", "/admin/v1/status", "", asAdmin), 404, problemNotFound)
+}
+
+// TestSettingsChange changes settings in both ways and meets a conflict.
+func TestSettingsChange(t *testing.T) {
+	h := start(t, nil)
+	res := h.admin("PUT", "/admin/v1/settings", `{"base":1,"patch":{"cooldown_ms":1000,"palette":`+paletteJSON(20)+`},"by":"zoe","why":"storm"}`)
+	var record board.SettingsRecord
+	json.Unmarshal(res.body, &record)
+	want := board.DefaultSettings()
+	if res.StatusCode != 200 || record.Version != 2 || record.CooldownMs != 1000 || len(record.Palette) != 20 || record.Palette[3] != (board.PaletteEntry{Name: "c3"}) ||
+		record.Width != want.Width || record.RegionSize != want.RegionSize || record.By != "zoe" || record.Why != "storm" {
+		t.Fatalf("%d %s", res.StatusCode, res.body)
+	}
+	p := wantProblem(t, "an old base", h.admin("PUT", "/admin/v1/settings", `{"base":1,"patch":{"frozen":true}}`), 409, problemConflict)
+	if p.Newest == nil || p.Newest.Version != 2 || p.Newest.By != "zoe" {
+		t.Errorf("the newest settings are not told: %+v", p)
+	}
+	h.fake.change = func(uint64, board.Settings) error { return fmt.Errorf("commit: %w", board.ErrConflict) }
+	wantProblem(t, "another was faster", h.admin("PUT", "/admin/v1/settings", `{"base":2,"patch":{"frozen":true}}`), 409, problemConflict)
+	h.fake.change = func(uint64, board.Settings) error { return errors.New("the store is away") }
+	wantProblem(t, "the store is away", h.admin("PUT", "/admin/v1/settings", `{"base":2,"patch":{"frozen":true}}`), 503, "store")
+	h.fake.change = nil
+
+	whole := h.fake.settings.Settings
+	whole.Width, whole.Announcement, whole.Version = 2000, "hello", 77
+	b, _ := json.Marshal(whole)
+	res = h.admin("PUT", "/admin/v1/settings", `{"base":2,"settings":`+string(b)+`}`, "Placed-Operator: max")
+	json.Unmarshal(res.body, &record)
+	if res.StatusCode != 200 || record.Version != 3 || record.Width != 2000 || record.Announcement != "hello" || record.By != "max" {
+		t.Errorf("%d %s", res.StatusCode, res.body)
+	}
+	if got := h.admin("GET", "/admin/v1/settings", ""); !bytes.Equal(got.body, res.body) {
+		t.Errorf("GET says %s", got.body)
+	}
+	if got := h.admin("GET", "/admin/v1/settings/history", ""); !strings.HasPrefix(string(got.body), "[") {
+		t.Errorf("history %s", got.body)
+	}
+}
+
+func paletteJSON(n int) string {
+	var entries []string
+	for i := range n {
+		entries = append(entries, fmt.Sprintf(`{"name":"c%d","rgb":0}`, i))
+	}
+	return "[" + strings.Join(entries, ",") + "]"
+}
+
+// TestImpossibleSettings sends settings that cannot be; each fault is named and nothing changes.
+func TestImpossibleSettings(t *testing.T) {
+	h := start(t, nil)
+	for _, c := range []struct {
+		change string
+		status int
+		says   string
+	}{
+		{`"base":1,"patch":{"width":0}`, 422, "width"},
+		{`"base":1,"patch":{"height":10001}`, 422, "height"},
+		{`"base":1,"patch":{"cooldown_ms":31536000000}`, 422, "cooldown"},
+		{`"base":1,"patch":{"cooldown_ms":-1}`, 422, "cooldown"},
+		{`"base":1,"patch":{"palette":` + paletteJSON(1) + `}`, 422, "palette"},
+		{`"base":1,"patch":{"palette":` + paletteJSON(300) + `}`, 422, "palette"},
+		{`"base":1,"patch":{"palette":` + paletteJSON(15) + `}`, 422, "shrinks"},
+		{`"base":1,"patch":{"region_size":150}`, 422, "region"},
+		{`"base":1,"patch":{"protected":[{"x":-1,"y":0,"width":1,"height":1}]}`, 422, "protected"},
+		{`"base":1,"patch":{"announcement":"` + strings.Repeat("x", 501) + `"}`, 422, "announcement"},
+		{`"base":1,"settings":{}`, 422, "width"},
+		{`"base":1,"patch":{"colour":3}`, 400, "colour"},
+		{`"base":1,"patch":{"version":3}`, 400, "version"},
+		{`"base":1,"patch":{"state":"loading"}`, 400, "state"},
+		{`"base":1,"patch":{"frozen":null}`, 400, "frozen"},
+		{`"base":1,"patch":{"frozen":"yes"}`, 400, "frozen"},
+		{`"base":1,"patch":{"width":1.5}`, 400, "width"},
+		{`"base":1,"patch":[]`, 400, ""},
+		{`"base":1,"patch":{"palette":[{"name":"a","rgb":1,"alpha":2}]}`, 400, "alpha"},
+		{`"base":1`, 400, "settings or patch"},
+		{`"base":1,"patch":{},"settings":{}`, 400, "settings or patch"},
+		{`"patch":{"frozen":true}`, 400, "base"},
+		{`"base":1,"patch":{"frozen":true},"by":" x"`, 400, "by"},
+		{`"base":1,"patch":{"frozen":true},"why":"` + strings.Repeat("x", 301) + `"`, 400, "why"},
+		{`"base":1,"patch":{"frozen":true},"why":"a\u0007b"`, 400, "why"},
+		{`"base":1,"patch":{"frozen":true},"reason":"x"`, 400, "reason"},
+	} {
+		code := problemBadRequest
+		if c.status == 422 {
+			code = problemSettings
+		}
+		p := wantProblem(t, c.change, h.admin("PUT", "/admin/v1/settings", "{"+c.change+"}"), c.status, code)
+		if !strings.Contains(p.Detail, c.says) || (c.status == 422 && len(p.Faults) == 0) {
+			t.Errorf("%.80s: %q does not speak of %q", c.change, p.Detail, c.says)
+		}
+	}
+	p := wantProblem(t, "two faults", h.admin("PUT", "/admin/v1/settings", `{"base":1,"patch":{"width":0,"region_size":7}}`), 422, problemSettings)
+	if len(p.Faults) != 2 {
+		t.Errorf("faults %q", p.Faults)
+	}
+	wantProblem(t, "a form", h.do("PUT", h.adm+"/admin/v1/settings", "width=1", asAdmin, "Content-Type: application/x-www-form-urlencoded"), 415, problemMediaType)
+	wantProblem(t, "too large", h.admin("PUT", "/admin/v1/settings", `{"why":"`+strings.Repeat("x", adminBodyBytesMax)+`"}`), 413, problemTooLarge)
+	wantProblem(t, "another method", h.admin("POST", "/admin/v1/settings", "{}"), 405, problemMethod)
+	if h.fake.settings.Version != 1 {
+		t.Errorf("the settings are at version %d", h.fake.settings.Version)
+	}
+}
+
+func TestBans(t *testing.T) {
+	h := start(t, nil)
+	until := time.Now().Add(time.Hour).UnixMilli()
+	for _, c := range []struct{ method, path, body string }{
+		{"POST", "/admin/v1/bans", `{"user":"ann","why":"spam","by":"zoe"}`},
+		{"POST", "/admin/v1/bans", fmt.Sprintf(`{"user":"anon-abc","until_ms":%d}`, until)},
+		{"DELETE", "/admin/v1/bans/a%2Fb?by=zoe&why=sorry", ""},
+	} {
+		if res := h.admin(c.method, c.path, c.body); res.StatusCode != 200 {
+			t.Errorf("%s %s: %d %s", c.method, c.path, res.StatusCode, res.body)
+		}
+	}
+	want := []string{fmt.Sprintf("ann %d zoe spam", board.BannedForever), fmt.Sprintf("anon-abc %d admin ", until), "a/b 0 zoe sorry"}
+	if strings.Join(h.fake.bans, "|") != strings.Join(want, "|") {
+		t.Errorf("bans %q, want %q", h.fake.bans, want)
+	}
+	for body, c := range map[string]struct {
+		status int
+		code   string
+	}{
+		`{"user":""}`:                    {422, problemUserName},
+		`{"user":"ann","until_ms":0}`:    {400, problemBadRequest},
+		`{"user":"ann","until_ms":1}`:    {400, problemBadRequest},
+		`{"user":"ann","until_ms":1e17}`: {400, problemBadRequest},
+		`{"user":"ann","until":1}`:       {400, problemBadRequest},
+		`{"user":"ann","by":"\u0000"}`:   {400, problemBadRequest},
+	} {
+		wantProblem(t, body, h.admin("POST", "/admin/v1/bans", body), c.status, c.code)
+	}
+	if len(h.fake.bans) != len(want) {
+		t.Errorf("bans %q", h.fake.bans)
+	}
+}
+
+func TestClear(t *testing.T) {
+	h := start(t, nil)
+	res := h.admin("POST", "/admin/v1/clear", `{"rect":{"x":1,"y":2,"width":3,"height":4},"by":"zoe","why":"vandalism"}`)
+	var job board.Job
+	json.Unmarshal(res.body, &job)
+	if res.StatusCode != 202 || job.ID != "1" || job.Rect != (board.Rect{X: 1, Y: 2, Width: 3, Height: 4}) || job.By != "zoe" {
+		t.Errorf("%d %s", res.StatusCode, res.body)
+	}
+	if res := h.admin("GET", "/admin/v1/jobs", ""); res.StatusCode != 200 || !strings.Contains(string(res.body), "vandalism") {
+		t.Errorf("jobs: %d %s", res.StatusCode, res.body)
+	}
+	for _, body := range []string{
+		`{}`, `{"rect":{"x":0,"y":0,"width":0,"height":1}}`, `{"rect":{"x":-1,"y":0,"width":1,"height":1}}`, `{"rect":{"x":9999,"y":0,"width":2,"height":1}}`,
+		`{"rect":{"x":9223372036854775807,"y":0,"width":1,"height":1}}`, `{"rect":{"x":1,"y":0,"width":9223372036854775807,"height":1}}`, `{"rect":{"x":0,"y":0,"w":1}}`,
+	} {
+		wantProblem(t, body, h.admin("POST", "/admin/v1/clear", body), 400, problemBadRequest)
+	}
+	if len(h.fake.jobs) != 1 {
+		t.Errorf("%d jobs", len(h.fake.jobs))
+	}
+}
+
+func TestStatus(t *testing.T) {
+	h := start(t, nil)
+	h.dial()
+	eventually(t, "the session counts", func() bool { return h.sessionCount() == 1 })
+	var status board.Status
+	json.Unmarshal(h.admin("GET", "/admin/v1/status", "").body, &status)
+	if status.Version != "test" || status.Sessions != 1 || !status.Readiness.Ready {
+		t.Errorf("%+v", status)
+	}
+	if res := h.admin("GET", "/metrics", ""); res.StatusCode != 200 || !strings.Contains(string(res.body), "placed_ws_connections 1\n") {
+		t.Errorf("metrics: %d", res.StatusCode)
+	}
+	if res := h.admin("GET", "/debug/pprof/goroutine?debug=1", ""); res.StatusCode != 200 || !strings.Contains(string(res.body), "goroutine profile") {
+		t.Errorf("pprof: %d", res.StatusCode)
+	}
+}
+
+// TestVerify runs a verify that takes longer than a request may take to be read, and streams how far it is.
+func TestVerify(t *testing.T) {
+	h := start(t, func(cfg *Config) { cfg.RequestTimeout = 20 * time.Millisecond })
+	begun, proceed := make(chan struct{}), make(chan struct{})
+	h.fake.verify = func(ctx context.Context, progress func(done, total int)) (board.VerifyReport, error) {
+		progress(1, 3)
+		progress(2, 3) // too soon to be told
+		close(begun)
+		<-proceed
+		wait := time.NewTimer(100 * time.Millisecond) // over the request's time
+		defer wait.Stop()
+		select {
+		case <-ctx.Done():
+			return board.VerifyReport{}, ctx.Err()
+		case <-wait.C:
+		}
+		progress(3, 3)
+		return board.VerifyReport{Blocks: 3, Violations: []board.Violation{}}, nil
+	}
+	done := make(chan response)
+	go func() { done <- h.admin("POST", "/admin/v1/verify", "") }()
+	<-begun
+	wantProblem(t, "a second one", h.admin("POST", "/admin/v1/verify", ""), 409, problemRunning)
+	close(proceed)
+	res := <-done
+	lines := strings.Split(strings.TrimSpace(string(res.body)), "\n")
+	if res.StatusCode != 200 || res.Header.Get("Content-Type") != "application/x-ndjson" || len(lines) != 3 || lines[0] != `{"done":1,"total":3}` ||
+		lines[1] != `{"done":3,"total":3}` || !strings.HasPrefix(lines[2], `{"report":{"blocks":3,`) {
+		t.Errorf("%d %q", res.StatusCode, lines)
+	}
+
+	h.fake.verify = func(context.Context, func(done, total int)) (board.VerifyReport, error) {
+		return board.VerifyReport{}, errors.New("block 7 cannot be read")
+	}
+	res = h.admin("POST", "/admin/v1/verify", "")
+	var line verifyLine
+	if p := strictJSON(res.body, &line); p != nil || line.Problem == nil || line.Problem.Code != "store" || !strings.Contains(line.Problem.Detail, "block 7") {
+		t.Errorf("%s", res.body)
+	}
+}
+
+// TestVerifyEndsWithItsClient has the client leave in the middle, and another one's be cut off by Close.
+func TestVerifyEndsWithItsClient(t *testing.T) {
+	h := start(t, nil)
+	ended := make(chan error, 1)
+	h.fake.verify = func(ctx context.Context, progress func(done, total int)) (board.VerifyReport, error) {
+		progress(1, 2)
+		<-ctx.Done()
+		ended <- ctx.Err()
+		return board.VerifyReport{}, ctx.Err()
+	}
+	for _, leave := range []func(cancel func()){func(cancel func()) { cancel() }, func(func()) { h.Close() }} {
+		ctx, cancel := context.WithCancel(t.Context())
+		req, err := http.NewRequestWithContext(ctx, "POST", h.adm+"/admin/v1/verify", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Authorization", "Bearer "+testToken)
+		res, err := testClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		leave(cancel)
+		select {
+		case <-ended:
+		case <-time.After(10 * time.Second):
+			t.Fatal("it goes on for nobody")
+		}
+		res.Body.Close()
+		cancel()
+	}
+}
