@@ -249,10 +249,9 @@ export class Board {
       if (chunk.blank || end > chunk.held) this.#setImage(chunk, section.image, end);
       return;
     }
-    if (chunk.blank || end <= chunk.held || start > chunk.held) return; // start > held: a gap, behind until repaired
-    // The part of a run that is held already is skipped; of a patch all tiles are newest, whatever is held.
-    const skip = section.kind === "run" ? chunk.held - start : 0;
-    this.#setTiles(chunk, section.tiles, skip);
+    if (end <= chunk.held || start > chunk.held) return; // start > held: a gap, behind until repaired
+    // Tiles of it that are held already are painted again and end as they were: the last of each tile counts.
+    this.#setTiles(chunk, section.tiles);
     chunk.held = end;
   }
 
@@ -264,12 +263,12 @@ export class Board {
     this.onChange(chunk.id, null);
   }
 
-  #setTiles(chunk: Chunk, tiles: Tiles, skip: number): void {
+  #setTiles(chunk: Chunk, tiles: Tiles): void {
     const origin = tileOrigin(chunk.id);
     const changed: number[] = [];
-    for (let i = skip; i < tiles.length; i++) {
-      const index = tiles[i]! >> 8;
-      const colour = tiles[i]! & 0xff;
+    for (const tile of tiles) {
+      const index = tile >> 8;
+      const colour = tile & 0xff;
       const before = chunk.tiles[index]!;
       if (before === colour) continue;
       if (chunk.hash !== null) {

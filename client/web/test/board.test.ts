@@ -143,6 +143,20 @@ test("a board newer than the frames lets them catch up", () => {
   assertConverged(b, m);
 });
 
+test("a board from HTTP that is older than what is held takes nothing back", () => {
+  const m = new Model(seeded(6));
+  const b = new Board();
+  b.scope = SCOPE;
+  m.placeSome(100, SCOPE);
+  const old = m.body();
+  b.base(m.tick, m.base());
+  b.load(old);
+  m.placeSome(100, SCOPE);
+  b.apply(m.frame());
+  b.load(old);
+  assertConverged(b, m);
+});
+
 test("wrong tiles are found by hashes and repaired from nothing, a tile that was never placed included", () => {
   const m = new Model(seeded(3));
   for (let i = 0; i < 30; i++) m.place(C, i, 1 + (i % 15));
@@ -157,11 +171,12 @@ test("wrong tiles are found by hashes and repaired from nothing, a tile that was
   assert.equal(wrong.compare(SCOPE, m.chunkHashes(SCOPE)), 1);
   const repairs = wrong.takeRepairs(100);
   assert.deepEqual(repairs, [{ chunk: C, sequence: 0 }]);
-  wrong.apply(run(m.tick + 1, [0, 9])); // not trusted: painted only after the repair
+  wrong.apply(run(m.tick + 1, [0, 9]));
   m.place(C, 0, 9);
   m.told.set(C, 31);
   wrong.apply(repair(30, [0, 9])); // that of a lag does not make the rest right
   assert.equal(wrong.behind(), 1);
+  assert.equal(wrong.colourAt(51, 100), 2, "what is held stays on show until the repair is here");
   wrong.apply(repair(0, ...m.logs.get(C)!));
   assertConverged(wrong, m);
 });

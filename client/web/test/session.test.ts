@@ -425,6 +425,24 @@ test("heartbeats that agree ask for nothing; one that does not finds and heals t
   assert.equal(b.session.divergences, 1);
 });
 
+test("a heartbeat whose sequences alone differ is not believed either", async () => {
+  const b = new Bench();
+  await b.live();
+  const h = b.model.hashes(b.session.board.scope);
+  b.receive({ type: "heartbeat", tick: b.model.tick, serverTimeMs: 0, online: 1, tiles: h.tiles, sequences: { hi: 5, lo: 5 } });
+  assert.equal(b.count("getHashes"), 1);
+});
+
+test("a promised tile that a newer one of the same user has passed is let go without a word", async () => {
+  const b = new Bench();
+  await b.live();
+  b.session.place(60, 60, 4);
+  b.answer(b.last("place"), { verdict: "charged", waitMs: 0, nextTurn: 2 });
+  b.answer(b.last("place"), { verdict: "refused", code: Code.superseded, nextTurn: 3 });
+  assert.equal(b.session.pending.all.length, 0);
+  assert.deepEqual(b.refused, []);
+});
+
 test("hashes of a wide board are asked for in pieces that the node takes", async () => {
   const b = new Bench();
   b.settings = { ...SETTINGS, width: 1900, height: 2000 };
@@ -455,7 +473,14 @@ test("a board that grows subscribes anew and repairs what came into sight; one t
   b.receive(b.model.repair(b.last("repair").chunks));
   b.assertConverged();
   assert.equal(b.session.board.tilesOf(beyond)![20], 4);
-  b.settings = { ...SETTINGS, version: 3, width: 100 };
+  b.settings = { ...SETTINGS, version: 3, width: 500 };
+  b.receive({ type: "settingsChanged", tick: b.model.tick, settings: b.settings });
+  b.close(); // before the base of the new subscription
+  b.clock.pass(1000);
+  b.hello();
+  assert.equal(b.last("subscribe").resume, null, "frames since then would miss chunks that no base has spoken of");
+  b.base();
+  b.settings = { ...SETTINGS, version: 4, width: 100 };
   b.receive({ type: "settingsChanged", tick: b.model.tick, settings: b.settings });
   assert.equal(b.session.board.tilesOf(beyond), null);
 });
@@ -554,6 +579,7 @@ test("without an answer the same placement is sent again, over a new connection 
   assert.equal(b.session.pending.unsettled?.state, "charged");
   assert.deepEqual(b.session.place(1, 1, 1), { ok: false, code: "unsettled" });
   b.answer(first, { verdict: "refused", code: Code.busy, waitMs: 100 });
+  b.answer(first, { verdict: "refused", code: Code.cooldown, waitMs: 100 });
   assert.equal(b.session.pending.all.length, 1, "what is promised is not taken back");
   b.accept(first);
   b.frame();
