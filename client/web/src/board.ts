@@ -62,6 +62,12 @@ export class Board {
     }
   }
 
+  /** Takes a scope whose new chunks stand at 0 without a base saying so: the board has grown, and repairs bring what they hold. */
+  grow(scope: ChunkRect): void {
+    this.scope = scope;
+    this.#based = scope;
+  }
+
   /** Forgets everything: another board, or none yet. */
   clear(): void {
     const ids = [...this.#chunks.keys()];

@@ -30,7 +30,10 @@ export function sentence(code: number): string {
   return SENTENCES[code] ?? "The server refused that.";
 }
 
-/** Refusals that concern the moment and not the placement: the same placement may be sent again after the time given. */
+/**
+ * Refusals of the moment: the same placement is sent again a few times after the time given before anybody is told. The others
+ * that pass by themselves last longer, so people are told at once. Codes that this page does not know count as busy.
+ */
 export function passes(code: number): boolean {
-  return code === Code.busy || code === Code.draining;
+  return code === Code.busy || code === Code.draining || code === Code.rate || code >= SENTENCES.length;
 }

@@ -79,7 +79,8 @@ const HASH_CHUNKS = 40; // hashed per pause: a few milliseconds
 const BUSY_RETRIES_MAX = 3;
 const NOTICE_RETRY_MS_MIN = 500;
 
-const CLOSE_MALFORMED = 4002;
+// Close codes, as docs/protocol.md lists them.
+const CLOSE_FAULTY: readonly number[] = [1003, 1009, 4002]; // text, too big, malformed: this page speaks wrongly
 const CLOSE_TRY_LATER = 1013;
 const CLOSE_FLOOD = 4000;
 
@@ -206,7 +207,7 @@ export class Session {
     const clock = this.#world.clock;
     if (this.#greeted && clock.now() - this.#greetedMs >= HEALTHY_MS_MIN) this.#attempts = 0;
     this.#unlink();
-    if (code === CLOSE_MALFORMED) {
+    if (CLOSE_FAULTY.includes(code)) {
       this.#setState({ kind: "stopped" });
       return;
     }
@@ -259,7 +260,7 @@ export class Session {
     this.#after("watchdog", this.#heartbeatMs * SILENT_BEATS, () => this.#lost(0));
     if (this.#epoch === null || !sameWord(this.#epoch, m.epoch)) this.#newBoard();
     if (m.user !== this.#user) this.#newUser(m.user);
-    const scope = this.board.scope;
+    const scope = this.#wantedScope(m.settings);
     const sameNode = this.#incarnation !== null && sameWord(this.#incarnation, m.incarnation);
     this.#epoch = m.epoch;
     this.#incarnation = m.incarnation;
@@ -268,6 +269,7 @@ export class Session {
     else this.#events.me();
     this.#takeSettings(m.settings);
     const resumes = this.#held && this.#tick !== null && sameNode && sameRect(scope, this.board.scope);
+    this.board.scope = scope;
     this.#subscribe(resumes ? { epoch: m.epoch, incarnation: m.incarnation, tick: this.#tick! } : null);
     const p = this.pending.unsettled;
     if (p !== null) this.#send(p);
@@ -298,8 +300,6 @@ export class Session {
 
   #takeSettings(s: Settings): void {
     this.#settings = s;
-    const scope = this.#wantedScope(s);
-    if (!sameRect(scope, this.board.scope)) this.board.scope = scope;
     this.#events.settings(s);
   }
 
@@ -450,13 +450,20 @@ export class Session {
   }
 
   #changed(m: wire.SettingsChanged): void {
-    const scope = this.board.scope;
+    const whole = this.#settings !== null && sentWhole(this.#settings);
+    const scope = this.#wantedScope(m.settings);
     this.#takeSettings(m.settings);
-    // Chunks that came into sight are repaired like any other, once the node has said where they stand.
-    if (!sameRect(scope, this.board.scope)) this.#subscribe(null);
+    if (sameRect(scope, this.board.scope)) return;
+    if (whole && sentWhole(m.settings) && this.#based) {
+      this.board.grow(scope); // or shrinks: the subscription goes on
+      return this.#look();
+    }
+    this.board.scope = scope;
+    this.#subscribe(null);
   }
 
   #notice(m: wire.Notice): void {
+    if (m.retryMs === 0) return; // trying again would change nothing
     const ms = Math.max(NOTICE_RETRY_MS_MIN, m.retryMs);
     const p = this.pending.unsettled;
     if (p !== null) {

@@ -458,31 +458,39 @@ test("hashes of a wide board are asked for in pieces that the node takes", async
   assert.equal(chunks, 38 * 40);
 });
 
-test("a board that grows subscribes anew and repairs what came into sight; one that shrinks forgets", async () => {
+test("a board that grows takes in what comes with repairs; one that shrinks forgets; nothing is subscribed anew", async () => {
   const b = new Bench();
   await b.live();
-  b.settings = { ...SETTINGS, version: 2, width: 400 };
+  const change = (width: number) => {
+    b.settings = { ...b.settings, version: b.settings.version + 1, width };
+    b.receive({ type: "settingsChanged", tick: b.model.tick, settings: b.settings });
+  };
   const beyond = chunkID(6, 0);
   for (let i = 0; i < 9; i++) b.model.place(beyond, i, 3);
-  b.receive({ type: "settingsChanged", tick: b.model.tick, settings: b.settings });
-  assert.deepEqual(b.last("subscribe"), { type: "subscribe", chunks: null, resume: null });
-  b.model.told.set(beyond, 9);
+  b.frame(); // is ignored: that chunk does not meet the board
+  change(400);
+  b.model.told.set(beyond, 0);
+  b.receive(b.model.frame(true));
   b.model.place(beyond, 20, 4);
-  b.frame(); // continues from 9, which nobody has told yet
+  b.frame();
+  b.assertConverged();
+  assert.equal(b.session.board.tilesOf(beyond)![20], 4);
+  change(200);
+  assert.equal(b.session.board.tilesOf(beyond), null);
+  assert.equal(b.count("subscribe"), 1);
+  // Grown while away: the resume would not have its chunks.
+  b.close();
+  b.settings = { ...b.settings, width: 400 };
+  b.clock.pass(1000);
+  b.hello();
+  assert.equal(b.last("subscribe").resume, null);
+  b.close(); // before the base
+  b.clock.pass(1000);
+  b.hello();
+  assert.equal(b.last("subscribe").resume, null, "no base has spoken of those chunks yet");
   b.base();
   b.receive(b.model.repair(b.last("repair").chunks));
   b.assertConverged();
-  assert.equal(b.session.board.tilesOf(beyond)![20], 4);
-  b.settings = { ...SETTINGS, version: 3, width: 500 };
-  b.receive({ type: "settingsChanged", tick: b.model.tick, settings: b.settings });
-  b.close(); // before the base of the new subscription
-  b.clock.pass(1000);
-  b.hello();
-  assert.equal(b.last("subscribe").resume, null, "frames since then would miss chunks that no base has spoken of");
-  b.base();
-  b.settings = { ...SETTINGS, version: 4, width: 100 };
-  b.receive({ type: "settingsChanged", tick: b.model.tick, settings: b.settings });
-  assert.equal(b.session.board.tilesOf(beyond), null);
 });
 
 test("a board too large to be sent whole is followed in view and loaded by repairs", async () => {
@@ -659,6 +667,9 @@ test("a notice makes what was not acted on be sent again", async () => {
   b.session.place(60, 60, 4);
   b.receive({ type: "notice", code: Code.rate, retryMs: 900, detail: "" });
   b.clock.pass(900);
+  assert.equal(b.count("place"), 2);
+  b.receive({ type: "notice", code: Code.badMessage, retryMs: 0, detail: "" });
+  b.clock.pass(1000);
   assert.equal(b.count("place"), 2);
 });
 
