@@ -391,12 +391,12 @@ func (s *Server) adminStatus(w http.ResponseWriter, r *http.Request) {
 }
 
 // verifyLine is one line of the answer to POST /admin/v1/verify, application/x-ndjson: any number of progress lines, then
-// one with the report or the problem.
+// one with the report, or with the error that ended it.
 type verifyLine struct {
-	Done    *int                `json:"done,omitempty"` // progress: blocks replayed
-	Total   *int                `json:"total,omitempty"`
-	Report  *board.VerifyReport `json:"report,omitempty"`
-	Problem *problem            `json:"problem,omitempty"`
+	Done   *int                `json:"done,omitempty"` // progress: blocks replayed
+	Total  *int                `json:"total,omitempty"`
+	Report *board.VerifyReport `json:"report,omitempty"`
+	Error  string              `json:"error,omitempty"`
 }
 
 // progressEvery bounds how often verify says how far it is.
@@ -424,9 +424,8 @@ func (s *Server) adminVerify(w http.ResponseWriter, r *http.Request) {
 	})
 	if err != nil {
 		s.log.Warn("verify failed", "err", err)
-		p := refusalProblem(board.CodeStore, 0)
-		p.Title, p.Detail = "The journals could not be read to their end.", err.Error()
-		write(verifyLine{Problem: p})
+		s.metrics.refuse(board.CodeStore.String())
+		write(verifyLine{Error: "the journals could not be read to their end: " + err.Error()})
 		return
 	}
 	s.log.Info("verified", "placements", report.Placements, "violations", report.Count, "ms", report.ElapsedMs)

@@ -456,12 +456,13 @@ func send(t testing.TB, ws *websocket.Conn, m wire.ClientMessage) {
 // rawSession opens a session over a bare connection, for frames that no client library would write.
 func rawSession(t testing.TB, nc net.Conn, header ...string) *rawConn {
 	t.Helper()
-	request := "GET /api/v1/ws HTTP/1.1\r\nHost: board.test\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n" +
-		"Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nSec-WebSocket-Protocol: " + Subprotocol + "\r\n"
+	var request strings.Builder
+	request.WriteString("GET /api/v1/ws HTTP/1.1\r\nHost: board.test\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n" +
+		"Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nSec-WebSocket-Protocol: " + Subprotocol + "\r\n")
 	for _, line := range header {
-		request += line + "\r\n"
+		request.WriteString(line + "\r\n")
 	}
-	if _, err := io.WriteString(nc, request+"\r\n"); err != nil {
+	if _, err := io.WriteString(nc, request.String()+"\r\n"); err != nil {
 		t.Fatal(err)
 	}
 	r := &rawConn{Conn: nc, br: bufio.NewReader(nc)}

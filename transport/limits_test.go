@@ -205,8 +205,10 @@ func TestPeerTableBounded(t *testing.T) {
 
 func TestPrefixOf(t *testing.T) {
 	for _, c := range []struct{ addr, want string }{
-		{"192.0.2.77", "192.0.2.77/32"}, {"::ffff:192.0.2.77", "192.0.2.77/32"},
-		{"2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"}, {"fe80::1%eth0", "fe80::/64"},
+		{"192.0.2.77", "192.0.2.77/32"},
+		{"::ffff:192.0.2.77", "192.0.2.77/32"},
+		{"2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"},
+		{"fe80::1%eth0", "fe80::/64"},
 	} {
 		if got := prefixOf(netip.MustParseAddr(c.addr), addressBits4, addressBits6).String(); got != c.want {
 			t.Errorf("%s: %s, want %s", c.addr, got, c.want)

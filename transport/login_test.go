@@ -73,8 +73,12 @@ func TestLoginRefused(t *testing.T) {
 	for _, c := range []struct {
 		path, code string
 	}{
-		{"/api/login/" + strings.Repeat("x", 49), problemUserName}, {"/api/login/%20ann", problemUserName}, {"/api/login/a%0Ab", problemUserName},
-		{"/api/login/%ff", problemUserName}, {"/api/login/anon-abc", problemReserved}, {"/api/login/ANON-abc", problemReserved},
+		{"/api/login/" + strings.Repeat("x", 49), problemUserName},
+		{"/api/login/%20ann", problemUserName},
+		{"/api/login/a%0Ab", problemUserName},
+		{"/api/login/%ff", problemUserName},
+		{"/api/login/anon-abc", problemReserved},
+		{"/api/login/ANON-abc", problemReserved},
 		{"/api/login/anon-", problemReserved},
 	} {
 		wantProblem(t, c.path, h.do("POST", c.path, ""), 422, c.code)

@@ -15,7 +15,7 @@ import (
 
 // page holds the page's files as they go out. Every file has two addresses: /name, to be asked for anew each time and answered
 // with 304, and /assets/<hash>/name, to be kept for ever; hash stands for all files together. The index names its assets by
-// the second, so that a new version is used as a whole or not at all.
+// the second, so that a new version is used as a whole or not at all; relative, so that a proxy may serve it all below a prefix.
 type page struct {
 	hash  string
 	files map[string]*file // by name without a leading "assets/"
@@ -73,7 +73,7 @@ func newPage(web fs.FS) (*page, error) {
 	delete(bodies, indexName)
 	for name, body := range bodies {
 		p.files[name] = newFile(name, body)
-		address := `"/assets/` + p.hash + "/" + name + `"`
+		address := `"assets/` + p.hash + "/" + name + `"`
 		for _, form := range []string{name, "/" + name, "./" + name, "assets/" + name, "/assets/" + name, "./assets/" + name} {
 			index = bytes.ReplaceAll(index, []byte(`"`+form+`"`), []byte(address))
 		}

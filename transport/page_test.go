@@ -30,17 +30,17 @@ func TestPage(t *testing.T) {
 			t.Errorf("%s %q, want %q", header, got, want)
 		}
 	}
-	names := regexp.MustCompile(`"(/assets/[0-9a-f]{16}/[a-z.]+)"`).FindAllStringSubmatch(string(index.body), -1)
+	names := regexp.MustCompile(`"(assets/[0-9a-f]{16}/[a-z.]+)"`).FindAllStringSubmatch(string(index.body), -1)
 	if len(names) != 2 || !strings.HasSuffix(names[0][1], "/style.css") || !strings.HasSuffix(names[1][1], "/app.js") {
 		t.Fatalf("the index names %v: %s", names, index.body)
 	}
 	for _, name := range names {
-		res := h.do("GET", name[1], "")
+		res := h.do("GET", "/"+name[1], "")
 		if res.StatusCode != 200 || res.Header.Get("Cache-Control") != cacheForever || res.Header.Get("ETag") == "" {
 			t.Errorf("%s: %d %v", name[1], res.StatusCode, res.Header)
 		}
 	}
-	js := names[1][1]
+	js := "/" + names[1][1]
 	plain, zipped := h.do("GET", js, ""), h.do("GET", js, "", "Accept-Encoding: gzip")
 	if zipped.Header.Get("Content-Encoding") != "gzip" || !bytes.Equal(gunzip(t, zipped.body), plain.body) || plain.Header.Get("Vary") != "Accept-Encoding" {
 		t.Errorf("gzip: %v", zipped.Header)

@@ -115,6 +115,9 @@ func TestMalformedFrames(t *testing.T) {
 			if code := r.closeCode(); code != c.code {
 				t.Errorf("closed with %d, want %d", code, c.code)
 			}
+			if op, _, err := r.readFrame(); err == nil {
+				t.Errorf("a frame %x follows the close", op)
+			}
 			r.Close()
 			eventually(t, "the session is over", func() bool { return h.sessionCount() == 0 })
 			if c.reason != "" {
@@ -198,8 +201,15 @@ func TestUndecodable(t *testing.T) {
 	h := start(t, nil)
 	r := h.rawDial()
 	bad := [][]byte{
-		{}, {0x00}, {0xff}, place[:len(place)-1], append(bytes.Clone(place), 0), {0x01}, {0x01, 0xff},
-		{0x03, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff}, {0x04, 0xff, 0x03, 0, 1, 1}, {0x80},
+		{},
+		{0x00},
+		{0xff},
+		place[:len(place)-1], append(bytes.Clone(place), 0),
+		{0x01},
+		{0x01, 0xff},
+		{0x03, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff},
+		{0x04, 0xff, 0x03, 0, 1, 1},
+		{0x80},
 	}
 	if len(bad) != h.cfg.BadMessagesMax {
 		t.Fatal("the list has to have as many as end a session")
