@@ -22,8 +22,6 @@ var concurrencies = []int{1, 8, 32, 64, 128}
 // runPairs alternates a baseline and a closed-loop storm: a bare echo with as many sessions, or with the store cassandra
 // plain conditional inserts into the same Cassandra.
 func (c *stormCommand) runPairs(ctx context.Context, st *stage, report *measure.Report) error {
-	flags := c.stormFlags
-	flags.ClosedLoop = true
 	cassandra := c.Store == "cassandra" && c.URL == ""
 	name, limit := "echo/s", echoRatioMin
 	if cassandra {
@@ -38,7 +36,7 @@ func (c *stormCommand) runPairs(ctx context.Context, st *stage, report *measure.
 		if err != nil {
 			return fmt.Errorf("pair %d: %w", pair+1, err)
 		}
-		run, err := flags.storm(ctx, st, stormExtras{name: fmt.Sprint(pair + 1)})
+		run, err := c.storm(ctx, st, stormExtras{name: fmt.Sprint(pair + 1)})
 		if err != nil {
 			return fmt.Errorf("pair %d: %w", pair+1, err)
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/placed-board/placed/bench/ledger"
 	"github.com/placed-board/placed/bench/load"
 	"github.com/placed-board/placed/bench/measure"
 )
@@ -55,13 +56,20 @@ func (c *restartCommand) Run(ctx context.Context, out *output) (err error) {
 	table := &measure.Table{Title: fmt.Sprintf("restart with %d placements", filled.result.Totals.Accepted), Columns: []string{"after", "ready ms"}}
 	report.Tables = append(report.Tables, table)
 	var clean, killed time.Duration
+	notBack := 0
+	example := ""
 	for range restartRepeats {
-		if err := errors.Join(st.node.Stop(), st.node.Start(ctx)); err != nil {
+		what, err := st.restart(ctx)
+		if err != nil {
 			return err
+		}
+		if what != "" {
+			notBack, example = notBack+1, what
 		}
 		table.Add("a clean stop", measure.Millis(st.node.ReadyAfter))
 		clean = max(clean, st.node.ReadyAfter)
 	}
+	report.Checks = append(report.Checks, measure.Zero("boards not back when readyz said so", notBack, example))
 	for i := range restartRepeats {
 		run, err := c.killInAStorm(ctx, st, fmt.Sprintf("kill%d", i))
 		if err != nil {
@@ -81,6 +89,32 @@ func (c *restartCommand) Run(ctx context.Context, out *output) (err error) {
 	report.Checks = append(report.Checks,
 		measure.Within("ready after a clean stop", clean, restartCleanMax), measure.Within("ready after kill -9", killed, restartKillMax))
 	return out.finish(report)
+}
+
+// restart stops the node in good order and starts it again. It returns how the board at the first 200 of /readyz differs
+// from that before the stop, "" for not at all.
+func (st *stage) restart(ctx context.Context) (difference string, err error) {
+	before, err := st.board(ctx)
+	if err != nil {
+		return "", err
+	}
+	if err := errors.Join(st.node.Stop(), st.node.Start(ctx)); err != nil {
+		return "", err
+	}
+	after, err := st.board(ctx)
+	if err != nil {
+		return "", err
+	}
+	return ledger.Divergence(before, after), nil
+}
+
+// board fetches the board.
+func (st *stage) board(ctx context.Context) (ledger.Board, error) {
+	body, err := st.api.Board(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("fetch the board: %w", err)
+	}
+	return load.Board(body)
 }
 
 // fill places until the journals hold what they should.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime/pprof"
 	"strings"
 	"sync"
 	"time"
@@ -35,8 +36,9 @@ type stormCommand struct {
 	stormFlags
 	targetFlags
 	resultsFlag
-	LatencyLimits bool `help:"Hold the acknowledgement to two fsyncs plus 1 ms (p50) and 20 ms (p99)."`
-	Pairs         int  `help:"Alternate a baseline and a closed-loop storm so many times, and hold the median ratio to its limit." default:"0"`
+	LatencyLimits bool   `help:"Hold the acknowledgement to two fsyncs plus 1 ms (p50) and 20 ms (p99)."`
+	CPUProfile    string `help:"File for a CPU profile of bench itself, to see what the load generator costs." placeholder:"FILE"`
+	Pairs         int    `help:"Alternate a baseline and a closed-loop storm so many times, and hold the median ratio to its limit." default:"0"`
 }
 
 const doublersDefaultMax = 20
@@ -98,7 +100,15 @@ func (c *stormCommand) Run(ctx context.Context, out *output) (err error) {
 	if err := c.plan(st).Validate(); err != nil && !c.ClosedLoop {
 		return usageError(err)
 	}
+	if c.Pairs > 0 {
+		c.ClosedLoop = true
+	}
 	report := out.start(st.note(), c.note())
+	stopProfile, err := profile(c.CPUProfile)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, stopProfile()) }()
 	if c.Pairs > 0 {
 		if err := c.runPairs(ctx, st, report); err != nil {
 			return err
@@ -120,6 +130,24 @@ func (c *stormCommand) Run(ctx context.Context, out *output) (err error) {
 		report.Checks = append(report.Checks, check)
 	}
 	return out.finish(report)
+}
+
+// profile writes a CPU profile of this process until stop is called; an empty path does nothing.
+func profile(path string) (stop func() error, err error) {
+	if path == "" {
+		return func() error { return nil }, nil
+	}
+	file, err := os.Create(path)
+	if err != nil {
+		return nil, fmt.Errorf("profile: %w", err)
+	}
+	if err := pprof.StartCPUProfile(file); err != nil {
+		return nil, errors.Join(fmt.Errorf("profile: %w", err), file.Close())
+	}
+	return func() error {
+		pprof.StopCPUProfile()
+		return file.Close()
+	}, nil
 }
 
 func (f *stormFlags) note() string {
@@ -177,16 +205,16 @@ func (f *stormFlags) storm(ctx context.Context, st *stage, extras stormExtras) (
 	run := &stormRun{flags: f}
 	s.Begin()
 	var beside sync.WaitGroup
-	churnCtx, stopChurn := context.WithCancel(ctx)
-	defer stopChurn()
-	beside.Go(func() { run.churned, _ = sessions.Churn(churnCtx) })
-	beside.Go(func() { run.serverCPU, run.clientCPU = windowCPU(ctx, st, s.Start(), plan) })
+	runCtx, endRun := context.WithCancel(ctx)
+	defer endRun()
+	beside.Go(func() { run.churned, _ = sessions.Churn(runCtx) })
+	beside.Go(func() { run.serverCPU, run.clientCPU = windowCPU(runCtx, st, s.Start(), plan) })
 	var besideErr error
 	if extras.beside != nil {
 		beside.Go(func() { besideErr = extras.beside(ctx, s) })
 	}
 	err = s.Run(ctx)
-	stopChurn()
+	endRun()
 	beside.Wait()
 	if err == nil && extras.atEnd != nil {
 		err = extras.atEnd(ctx, listeners)
@@ -224,7 +252,7 @@ func (r *stormRun) judge(s *load.Storm, evidence ledger.Evidence, divergent []st
 	}
 }
 
-// windowCPU is the CPU time that the server and this process use within the measured time.
+// windowCPU is the CPU time that the server and this process use within the measured time, 0 when that is cut short.
 func windowCPU(ctx context.Context, st *stage, start time.Time, plan measure.PlanConfig) (server, client time.Duration) {
 	read := func(at time.Duration) (time.Duration, time.Duration, bool) {
 		timer := time.NewTimer(time.Until(start.Add(at)))

@@ -11,8 +11,8 @@ import (
 // FrameBytes is the size of a frame of a tick of 100 ms at 333 placements per second, with its websocket header.
 const FrameBytes = 107
 
-// fanoutEvery is the time between two bursts, long enough for the receivers to be idle again.
-const fanoutEvery = 250 * time.Millisecond
+// fanoutEvery is the time between two bursts: the tick of placed.
+const fanoutEvery = 100 * time.Millisecond
 
 // BurstResult is one frame sent to every connection.
 type BurstResult struct {
@@ -67,6 +67,7 @@ func FanoutBursts(ctx context.Context, config FanoutConfig, fanout *RawFanout, s
 	}
 	want := before.Bytes
 	for burst := range config.Bursts + 1 {
+		next := time.Now().Add(fanoutEvery)
 		if config.Paused {
 			if err := sinks.StopReading(ctx, sinkSocketsMax); err != nil {
 				return result, err
@@ -90,7 +91,7 @@ func FanoutBursts(ctx context.Context, config FanoutConfig, fanout *RawFanout, s
 			result.WallNs = append(result.WallNs, float64(sent.Wall)/float64(max(1, sent.Sent)))
 			result.Refused += sent.Refused
 		}
-		if err := sleep(ctx, fanoutEvery); err != nil {
+		if err := sleep(ctx, time.Until(next)); err != nil {
 			return result, err
 		}
 	}

@@ -15,8 +15,8 @@ import (
 
 // Waits of the doublers' coming and going connections.
 const (
-	churnPauseMax   = 60 * time.Millisecond // between two of one user
-	churnDropShare  = 4                     // every so many, a lasting connection is dropped instead
+	churnPauseMax   = 250 * time.Millisecond // between two of one user
+	churnDropShare  = 4                      // every so many, a lasting connection is dropped instead
 	churnDialWait   = 10 * time.Second
 	sessionReadSize = 512 // bytes of a session's own read buffer
 )
