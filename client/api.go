@@ -9,18 +9,19 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/placed-board/placed/board"
 	"github.com/placed-board/placed/wire"
 )
 
-// API is a node's public HTTP API. A zero HTTPClient is one shared by the process. Copies share nothing: use a pointer.
+// API is a node's public HTTP API. Use it by pointer; its methods may be called from any goroutine. Errors of the node are
+// *Problem, wrapped.
 type API struct {
-	URL        string // of the node, as "http://localhost:8080"
-	HTTPClient *http.Client
-	cookies    cookies
+	URL        string       // of the node, as "http://localhost:8080"
+	HTTPClient *http.Client // nil: one shared by the process
+	token      atomic.Pointer[string]
 }
 
 // sharedHTTP keeps enough idle connections for a process of many sessions.
@@ -42,6 +43,7 @@ type Config struct {
 // User is where a user stands (GET /api/v1/me).
 type User struct {
 	User          board.UserID `json:"user"`
+	Anonymous     bool         `json:"anonymous"`
 	Turn          uint64       `json:"turn"`
 	WaitMs        int64        `json:"wait_ms"`
 	BannedUntilMs int64        `json:"banned_until_ms"`
@@ -67,15 +69,54 @@ type PostOutcome struct {
 	Sequence uint64       `json:"sequence"` // of an accepted placement in its chunk
 }
 
-// Login signs in under a name; the identity is kept and sent with later requests.
-func (a *API) Login(ctx context.Context, name string) error {
-	return a.json(ctx, http.MethodPost, "/api/login/"+url.PathEscape(name), nil, nil, nil)
+// SignedIn answers a sign-in.
+type SignedIn struct {
+	User      board.UserID `json:"user"`
+	Anonymous bool         `json:"anonymous"`
+	Token     string       `json:"token"`
+	ExpiresMs int64        `json:"expires_ms"` // Unix milliseconds
 }
 
-// Cookie returns the identity as a Cookie header; "" when there is none.
-func (a *API) Cookie() string { return a.cookies.header() }
+// Login signs in under a name; the token is kept and sent with later requests.
+func (a *API) Login(ctx context.Context, name string) (SignedIn, error) {
+	return a.signIn(ctx, "/api/login/"+url.PathEscape(name))
+}
 
-// Me returns where the user stands. A node that lets anonymous users place gives an identity to a request without one.
+// Anonymous gets an identity with a name that nobody chose; the token is kept and sent with later requests. It is all there
+// is of the user: whoever loses it is somebody else.
+func (a *API) Anonymous(ctx context.Context) (SignedIn, error) {
+	return a.signIn(ctx, "/api/v1/anonymous")
+}
+
+func (a *API) signIn(ctx context.Context, path string) (SignedIn, error) {
+	a.SetToken("")
+	var out SignedIn
+	err := a.json(ctx, http.MethodPost, path, nil, nil, &out)
+	if err == nil {
+		a.SetToken(out.Token)
+	}
+	return out, err
+}
+
+// SetToken makes later requests those of a token's user; "": of nobody.
+func (a *API) SetToken(token string) { a.token.Store(&token) }
+
+// Token returns the token in use; "" when there is none.
+func (a *API) Token() string {
+	if t := a.token.Load(); t != nil {
+		return *t
+	}
+	return ""
+}
+
+// authorise adds the token, if there is one.
+func (a *API) authorise(header http.Header) {
+	if t := a.Token(); t != "" {
+		header.Set("Authorization", "Bearer "+t)
+	}
+}
+
+// Me returns where the user stands; the zero User when nobody is signed in.
 func (a *API) Me(ctx context.Context) (User, error) {
 	var out User
 	err := a.json(ctx, http.MethodGet, "/api/v1/me", nil, nil, &out)
@@ -116,7 +157,7 @@ func (a *API) board(ctx context.Context, room []byte, fresh bool) ([]byte, *wire
 	if fresh {
 		header.Set("Cache-Control", "no-cache")
 	}
-	resp, err := a.do(ctx, http.MethodGet, "/api/v1/board", header, nil)
+	resp, err := a.do(ctx, http.MethodGet, "/api/v1/board", header, nil) // without the token: the answer is everybody's
 	if err != nil {
 		return room, nil, err
 	}
@@ -134,6 +175,10 @@ func (a *API) board(ctx context.Context, room []byte, fresh bool) ([]byte, *wire
 
 // json makes a request with a JSON body (nil: none) and decodes the answer into out (nil: it is dropped).
 func (a *API) json(ctx context.Context, method, path string, header http.Header, in, out any) error {
+	if header == nil {
+		header = http.Header{}
+	}
+	a.authorise(header)
 	resp, err := a.do(ctx, method, path, header, in)
 	if err != nil {
 		return err
@@ -169,9 +214,6 @@ func (a *API) do(ctx context.Context, method, path string, header http.Header, i
 	if in != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
-	if c := a.cookies.header(); c != "" {
-		req.Header.Set("Cookie", c)
-	}
 	hc := a.HTTPClient
 	if hc == nil {
 		hc = sharedHTTP
@@ -180,55 +222,9 @@ func (a *API) do(ctx context.Context, method, path string, header http.Header, i
 	if err != nil {
 		return nil, fmt.Errorf("client: %w", err)
 	}
-	a.cookies.keep(resp)
 	if resp.StatusCode >= 400 {
 		defer resp.Body.Close()
 		return nil, fmt.Errorf("client: %s %s: %w", method, path, readProblem(resp))
 	}
 	return resp, nil
-}
-
-// cookies keep an identity. A jar would do, but is 2 KiB per session.
-type cookies struct {
-	mu   sync.Mutex
-	list []*http.Cookie // guarded by mu; names are unique
-}
-
-func parseCookies(header string) cookies {
-	list, _ := http.ParseCookie(header)
-	return cookies{list: list}
-}
-
-func (c *cookies) header() string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	var b strings.Builder
-	for i, k := range c.list {
-		if i > 0 {
-			b.WriteString("; ")
-		}
-		b.WriteString(k.Name + "=" + k.Value)
-	}
-	return b.String()
-}
-
-// keep adopts the cookies that an answer sets.
-func (c *cookies) keep(resp *http.Response) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, k := range resp.Cookies() {
-		i := 0
-		for i < len(c.list) && c.list[i].Name != k.Name {
-			i++
-		}
-		switch {
-		case k.MaxAge < 0 && i < len(c.list):
-			c.list = append(c.list[:i], c.list[i+1:]...)
-		case k.MaxAge < 0:
-		case i < len(c.list):
-			c.list[i] = k
-		default:
-			c.list = append(c.list, k)
-		}
-	}
 }

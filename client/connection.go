@@ -31,20 +31,20 @@ func (e *refusedError) Unwrap() error { return e.err }
 
 // final reports whether trying again makes no sense.
 func (e *refusedError) final() bool {
-	return e.status >= 400 && e.status < 500 && e.status != http.StatusTooManyRequests && e.status != http.StatusRequestTimeout &&
-		e.status != http.StatusConflict
+	return e.status >= 400 && e.status < 500 && e.status != http.StatusTooManyRequests && e.status != http.StatusRequestTimeout
 }
 
 // identify gets the session's identity.
 func (s *Session) identify(ctx context.Context) error {
+	var err error
 	switch {
+	case s.o.Token != "":
 	case s.o.Name != "":
-		return s.api.Login(ctx, s.o.Name)
-	case s.o.Anonymous && s.o.Cookie == "":
-		_, err := s.api.Me(ctx)
-		return err
+		_, err = s.api.Login(ctx, s.o.Name)
+	case s.o.Anonymous:
+		_, err = s.api.Anonymous(ctx)
 	}
-	return nil
+	return err
 }
 
 // connect dials, upgrades, and reads the hello.
@@ -52,18 +52,15 @@ func (s *Session) connect(ctx context.Context) (*websocket.Conn, *wire.Hello, er
 	ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
 	defer cancel()
 	header := http.Header{}
-	if c := s.api.cookies.header(); c != "" {
-		header.Set("Cookie", c)
-	}
+	s.api.authorise(header)
 	conn, resp, err := s.dialer.DialContext(ctx, s.wsURL, header)
 	if err != nil {
 		if resp == nil {
 			return nil, nil, err
 		}
 		p := readProblem(resp)
-		return nil, nil, &refusedError{resp.StatusCode, p.RetryAfter(), fmt.Errorf("%w: %w", err, p)}
+		return nil, nil, &refusedError{resp.StatusCode, p.RetryAfter(), p}
 	}
-	s.api.cookies.keep(resp)
 	conn.SetReadLimit(messageBytesMax)
 	_ = conn.SetReadDeadline(time.Now().Add(handshakeTimeout))
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
@@ -143,7 +140,11 @@ func (s *Session) run(conn *websocket.Conn) {
 			return
 		}
 		s.log.Debug("connection lost", "err", err)
-		if time.Since(since) >= healthyAfter || moved {
+		if websocket.IsCloseError(err, wire.CloseMalformed) {
+			s.finish(fmt.Errorf("client: the node does not understand this client: %w", err))
+			return
+		}
+		if time.Since(since) >= healthyAfter || moved || websocket.IsCloseError(err, wire.CloseRestart) {
 			attempt = 0
 		}
 		if conn, err = s.reconnect(&attempt, moved); err != nil {
@@ -177,8 +178,8 @@ func (s *Session) reconnect(attempt *int, now bool) (*websocket.Conn, error) {
 		s.log.Debug("cannot connect", "err", err)
 		if refused, ok := errors.AsType[*refusedError](err); ok {
 			after = refused.after
-			if refused.status == http.StatusUnauthorized && s.identify(s.ctx) == nil {
-				continue
+			if refused.status == http.StatusUnauthorized && s.o.Name != "" && s.o.Token == "" && s.identify(s.ctx) == nil {
+				continue // the token had expired
 			}
 			if refused.final() {
 				return nil, err

@@ -179,17 +179,14 @@ func (m *Mirror) ApplySection(tick uint64, repair bool, s *wire.Section) {
 	if c == nil {
 		return
 	}
-	if !repair {
-		if tick <= c.tick {
-			m.repeats++
-			return
-		}
-		c.tick = tick
+	if !repair && tick <= c.tick {
+		m.repeats++
+		return
 	}
 	m.count(c, -1)
 	switch {
 	case s.Kind == wire.SectionSet:
-		m.set(s.Chunk, c, s)
+		m.set(s.Chunk, c, s, repair)
 	case repair:
 		m.repair(s.Chunk, c, s)
 	case c.known:
@@ -197,6 +194,7 @@ func (m *Mirror) ApplySection(tick uint64, repair bool, s *wire.Section) {
 		c.sent += length(s)
 		m.extend(s.Chunk, c, start, s)
 	}
+	c.tick = max(c.tick, tick) // a repair's is that of the newest frame that it makes up for
 	m.count(c, +1)
 }
 
@@ -255,7 +253,7 @@ func (m *Mirror) ApplyHashes(rect wire.ChunkRect, h *wire.ChunkHashes) (differen
 		if c.known && c.sent != want.Sequence {
 			c.dirty = true // a run was missed: what is held is not what its sequence says
 		}
-		c.known, c.sent = true, want.Sequence
+		c.known, c.sent, c.tick = true, want.Sequence, max(c.tick, h.Tick)
 		switch {
 		case c.dirty:
 			different++

@@ -124,9 +124,12 @@ func (m *Mirror) extend(id board.ChunkID, c *mirrorChunk, start uint64, s *wire.
 }
 
 // set applies an image: the chunk stands there, and the next frames go on from there. An answer to a repair that follows is
-// not needed any more.
-func (m *Mirror) set(id board.ChunkID, c *mirrorChunk, s *wire.Section) {
-	c.known, c.sent, c.asked = true, s.Sequence, false
+// not needed any more. Repairs may cross, so one of them never moves a chunk back.
+func (m *Mirror) set(id board.ChunkID, c *mirrorChunk, s *wire.Section, repair bool) {
+	if !repair || !c.known || s.Sequence > c.sent {
+		c.known, c.sent = true, s.Sequence
+	}
+	c.asked = false
 	if c.held > s.Sequence && !c.dirty {
 		return
 	}
@@ -136,22 +139,22 @@ func (m *Mirror) set(id board.ChunkID, c *mirrorChunk, s *wire.Section) {
 	}
 }
 
-// repair applies a run or patch that answers Behind: it begins at the sequence that was named.
+// repair applies a run or patch of a repair, which says where it begins. It may be the answer to Behind, or a node's own way
+// to end a lag; both may cross, so a repair never moves a chunk back.
 func (m *Mirror) repair(id board.ChunkID, c *mirrorChunk, s *wire.Section) {
-	if !c.asked {
-		return
+	if c.asked && s.Sequence == c.askedAt {
+		c.asked = false
 	}
-	c.asked = false
-	if c.dirty && c.askedAt == 0 {
+	if c.dirty && s.Sequence == 0 {
 		m.blank(id, c)
 		m.hold(id, c, 0)
 		c.dirty = false
 	}
-	m.extend(id, c, c.askedAt, s)
-	if end := c.askedAt + length(s); end > c.sent || !c.known {
+	m.extend(id, c, s.Sequence, s)
+	if end := s.Sequence + length(s); end > c.sent || !c.known {
 		c.known, c.sent = true, end
 	}
-	c.resting = c.held < c.sent
+	c.resting = !c.asked && c.held < c.sent
 }
 
 // hold moves the sequence held.

@@ -19,8 +19,8 @@ type Options struct {
 	Name string
 	// Anonymous asks for an anonymous identity first, so that a session without a name may place tiles.
 	Anonymous bool
-	// Cookie is the identity of an earlier session (Session.Cookie), instead of Name or Anonymous.
-	Cookie string
+	// Token is the identity of an earlier session (Session.Token), instead of Name or Anonymous.
+	Token string
 
 	// Whole subscribes to the whole board. Boards above board.WholeBoardTilesMax are not sent whole.
 	Whole bool

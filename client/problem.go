@@ -21,9 +21,13 @@ type Problem struct {
 	Title        string `json:"title"`
 	Detail       string `json:"detail"`
 	RetryAfterMs int64  `json:"retry_after_ms"`
-	// Of a refused placement.
-	NextTurn uint64        `json:"next_turn"`
-	Colour   *board.Colour `json:"colour"` // the tile's true colour, when the node knows it
+	// Of a refused placement: the user's next turn and the tile's true colour, when the node knows them.
+	NextTurn   uint64        `json:"next_turn"`
+	TrueColour *board.Colour `json:"true_colour"`
+	// Of impossible settings: every fault.
+	Faults []string `json:"faults"`
+	// Of a conflict of settings: the newest ones.
+	Newest *board.SettingsRecord `json:"newest"`
 }
 
 // Error returns the problem in one line.
@@ -32,8 +36,10 @@ func (p *Problem) Error() string {
 	if p.Code != "" {
 		out += " (" + p.Code + ")"
 	}
-	if p.Detail != "" && p.Detail != p.Title {
-		out += ": " + p.Detail
+	for _, more := range append([]string{p.Detail}, p.Faults...) {
+		if more != "" && more != p.Title {
+			out += ": " + more
+		}
 	}
 	return out
 }

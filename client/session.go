@@ -98,9 +98,10 @@ func newSession(base string, o Options) (*Session, error) {
 	}
 	s := &Session{
 		o: o, log: o.Logger, wsURL: ws.JoinPath("/api/v1/ws").String(),
-		api:  API{URL: u.String(), HTTPClient: o.HTTPClient, cookies: parseCookies(o.Cookie)},
+		api:  API{URL: u.String(), HTTPClient: o.HTTPClient},
 		done: make(chan struct{}), placer: make(chan struct{}, 1),
 	}
+	s.api.SetToken(o.Token)
 	s.dialer = websocket.Dialer{
 		NetDialContext: o.Dial, TLSClientConfig: o.TLS, Proxy: http.ProxyFromEnvironment, HandshakeTimeout: handshakeTimeout,
 		Subprotocols: []string{Subprotocol}, ReadBufferSize: o.ReadBufferBytes, WriteBufferSize: 1024, WriteBufferPool: &writeBuffers,
@@ -146,8 +147,8 @@ func (s *Session) Err() error {
 // HTTP returns the node's HTTP API with this session's identity.
 func (s *Session) HTTP() *API { return &s.api }
 
-// Cookie returns the session's identity, for Options.Cookie of a later one.
-func (s *Session) Cookie() string { return s.api.cookies.header() }
+// Token returns the session's identity, for Options.Token of a later one.
+func (s *Session) Token() string { return s.api.Token() }
 
 // State returns where the session stands.
 func (s *Session) State() State {

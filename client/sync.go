@@ -22,8 +22,7 @@ type syncer struct {
 	direct     bool // while loading: the buffer was full, frames go straight to the mirror
 	buffer     []buffered
 	bufferSize int
-	settings   []wire.SettingsChanged // waiting for their tick
-	hashesOf   []wire.ChunkRect       // GetHashes to send; the first is under way when hashesSent
+	hashesOf   []wire.ChunkRect // GetHashes to send; the first is under way when hashesSent
 	hashesSent bool
 	silent     int // heartbeats since the oldest unanswered Subscribe, Repair or GetHashes
 	ahead      int // heartbeats in a row with chunks ahead and nothing else amiss
@@ -78,6 +77,8 @@ func (y *syncer) state() State {
 // hello begins a connection.
 func (y *syncer) hello(h *wire.Hello) {
 	same := y.mirror != nil && y.mirror.Epoch() == h.Epoch
+	// Changes of settings that were missed may have hidden chunks and shown them again: frames alone do not tell.
+	y.positioned = y.positioned && same && y.incarnation == h.Incarnation && h.Settings.Version == y.mirror.settings.Version
 	if !same {
 		y.mirror = &Mirror{everything: y.whole, watched: y.rect}
 		y.mirror.Reset(h.Epoch, &h.Settings)
@@ -85,7 +86,6 @@ func (y *syncer) hello(h *wire.Hello) {
 		y.mirror.ApplySettings(&h.Settings)
 	}
 	var resume *wire.Resume
-	y.positioned = y.positioned && same && y.incarnation == h.Incarnation
 	if y.positioned {
 		resume = &wire.Resume{Epoch: h.Epoch, Incarnation: h.Incarnation, Tick: y.mirror.ResumeTick()}
 	}
@@ -118,7 +118,7 @@ func (y *syncer) lost() {
 	y.basesDue, y.silent, y.ahead = 0, 0, 0
 	y.dropBuffer()
 	y.hashesOf, y.hashesSent = nil, false
-	y.settings, y.out, y.fetch, y.fault = nil, nil, false, ""
+	y.out, y.fetch, y.fault = nil, false, ""
 	if y.mirror != nil {
 		y.mirror.Forget()
 		y.mirror.Retry()
@@ -139,7 +139,6 @@ func (y *syncer) base(b *wire.Base) {
 	}
 	y.resuming, y.positioned, y.silent = false, true, 0
 	y.mirror.ApplyBase(b)
-	y.applySettings(b.Tick)
 	chunks, _, behind := y.mirror.Counts()
 	if y.loading {
 		return // subscribed anew while the board is under way
@@ -168,13 +167,7 @@ func (y *syncer) frame(b []byte) error {
 }
 
 func (y *syncer) applyFrame(b []byte) error {
-	tick, repair, err := frameTick(b)
-	if err == nil && !repair && len(y.settings) > 0 {
-		y.applySettings(tick - 1)
-	}
-	if err == nil {
-		err = y.mirror.Apply(b)
-	}
+	err := y.mirror.Apply(b)
 	if err != nil {
 		y.positioned = false
 		y.fault = "a frame that is none: " + err.Error()
@@ -233,7 +226,8 @@ func (y *syncer) loaded() {
 	y.ask()
 }
 
-// settingsChanged takes new settings, in force for frames after their tick.
+// settingsChanged takes new settings. A node sends them between the frames up to their tick and those after it, so they are
+// in force as they arrive.
 func (y *syncer) settingsChanged(s *wire.SettingsChanged) {
 	if y.mirror == nil {
 		return
@@ -247,17 +241,8 @@ func (y *syncer) settingsChanged(s *wire.SettingsChanged) {
 }
 
 func (y *syncer) newSettings(s *wire.SettingsChanged) {
-	y.settings = append(y.settings, *s)
-	y.applySettings(y.mirror.Tick())
-}
-
-// applySettings adopts the settings in force after the given tick.
-func (y *syncer) applySettings(tick uint64) {
-	for len(y.settings) > 0 && y.settings[0].Tick <= tick {
-		if s := &y.settings[0].Settings; s.Version > y.mirror.settings.Version {
-			y.mirror.ApplySettings(s)
-		}
-		y.settings = y.settings[1:]
+	if s.Settings.Version > y.mirror.settings.Version {
+		y.mirror.ApplySettings(&s.Settings)
 	}
 }
 
@@ -276,7 +261,6 @@ func (y *syncer) heartbeat(h *wire.Heartbeat) (have board.Hashes, diverged bool)
 	if y.loading {
 		return have, false
 	}
-	y.applySettings(h.Tick)
 	y.mirror.Reached(h.Tick)
 	y.mirror.Retry()
 	if !y.mirror.Settled() {

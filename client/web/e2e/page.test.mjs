@@ -1,0 +1,408 @@
+// What people do with the page, on a desktop and on a phone, against a real server. Run by page_test.go, which says in the
+// environment where things are. Every wait is for a condition and has a bound; a page that logs an error, breaks its
+// Content-Security-Policy or asks another host fails the test that it happens in.
+
+import assert from "node:assert/strict";
+import { randomBytes } from "node:crypto";
+import { join } from "node:path";
+import { after, before, test } from "node:test";
+import { chromium } from "playwright-core";
+
+const { PLACED_URL, PLACED_ADMIN_URL, PLACED_ADMIN_TOKEN, PLACED_CONTROL_URL, PLACED_CHROMIUM, PLACED_ARTIFACTS } = process.env;
+const COOLDOWN_MS = Number(process.env.PLACED_COOLDOWN_MS);
+const WAIT = { timeout: 15_000 };
+const DESKTOP = { viewport: { width: 1280, height: 800 } };
+const PHONE = { viewport: { width: 412, height: 915 }, deviceScaleFactor: 2.625, isMobile: true, hasTouch: true };
+const RED = "229,0,0";
+const BLUE = "0,0,234";
+const WHITE = "255,255,255";
+
+let browser;
+const faults = [];
+let serverAway = false; // a refused connection is no fault then
+
+before(async () => {
+  browser = await chromium.launch({
+    executablePath: PLACED_CHROMIUM,
+    args: ["--no-sandbox", "--disable-gpu", "--disable-background-networking"],
+  });
+});
+after(() => browser?.close());
+
+/** Opens the page as somebody new; name "" stays anonymous. Waits until it is live. */
+async function open(options, name, prepare) {
+  const context = await browser.newContext(options);
+  const page = await context.newPage();
+  page.on("console", (m) => {
+    if ((m.type() === "error" || m.type() === "warning") && !(serverAway && /WebSocket|ERR_CONNECTION/.test(m.text()))) faults.push(m.text());
+  });
+  page.on("pageerror", (e) => faults.push(String(e)));
+  page.on("request", (r) => {
+    if (!r.url().startsWith(PLACED_URL) && !/^(data|blob):/.test(r.url())) faults.push(`asked ${r.url()}`);
+  });
+  await page.addInitScript(() => {
+    // Counts animation frames, and writes down every number of pending placements that the board shows.
+    const ask = window.requestAnimationFrame.bind(window);
+    window.frames_ = 0;
+    window.requestAnimationFrame = (fn) => (window.frames_++, ask(fn));
+    window.pending_ = [];
+    document.addEventListener("DOMContentLoaded", () => {
+      const board = document.getElementById("board");
+      new MutationObserver(() => window.pending_.push(board.dataset.pending)).observe(board, { attributeFilter: ["data-pending"] });
+    });
+    document.addEventListener("securitypolicyviolation", (e) => console.error(`policy: ${e.violatedDirective} ${e.blockedURI}`));
+  });
+  await prepare?.(page);
+  await page.goto(PLACED_URL + "/", WAIT);
+  await live(page);
+  if (name !== "") await signIn(page, name);
+  return page;
+}
+
+const live = (page) => page.waitForSelector('#status[data-state="live"]', WAIT);
+const ready = (page) => page.waitForSelector('#timer[data-state="ready"]', WAIT);
+const text = (page, selector) => page.locator(selector).innerText();
+
+async function signIn(page, name) {
+  await page.click("#account");
+  await page.fill("#name", name);
+  await page.click("#account-dialog .primary");
+  await page.waitForFunction((n) => document.getElementById("account").textContent === n, name, WAIT);
+  await live(page);
+  await ready(page);
+}
+
+/** The colour that the canvas shows at a point of the viewport. */
+function pixel(page, x, y) {
+  return page.evaluate(([px, py]) => {
+    const board = document.getElementById("board");
+    const ratio = board.width / board.clientWidth;
+    return [...board.getContext("2d").getImageData(Math.floor(px * ratio), Math.floor(py * ratio), 1, 1).data].slice(0, 3).join();
+  }, [x, y]);
+}
+
+async function waitPixel(page, x, y, colour) {
+  await page.waitForFunction(
+    ([px, py, want]) => {
+      const board = document.getElementById("board");
+      const ratio = board.width / board.clientWidth;
+      const data = board.getContext("2d").getImageData(Math.floor(px * ratio), Math.floor(py * ratio), 1, 1).data;
+      return [...data].slice(0, 3).join() === want;
+    },
+    [x, y, colour],
+    WAIT,
+  );
+}
+
+/** The tile that the coordinates name. */
+async function coords(page) {
+  const m = /\((\d+), (\d+)\)/.exec(await text(page, "#coords"));
+  return m === null ? null : { x: Number(m[1]), y: Number(m[2]) };
+}
+
+async function zoomOf(page) {
+  return Number(/([\d.]+)×/.exec(await text(page, "#coords"))[1]);
+}
+
+/** Waits until the view has stopped moving. */
+async function still(page) {
+  await page.waitForFunction(
+    async () => {
+      const before = window.frames_;
+      await new Promise((resolve) => setTimeout(resolve, 120));
+      return window.frames_ === before;
+    },
+    null,
+    WAIT,
+  );
+}
+
+/** Goes close enough to a point of the viewport to hit single tiles there. */
+async function goClose(page, x, y, touch = false) {
+  if (touch) await page.touchscreen.tap(x, y);
+  else await page.mouse.click(x, y);
+  await page.waitForFunction(() => parseFloat(/([\d.]+)×/.exec(document.getElementById("coords").textContent)[1]) >= 20, null, WAIT);
+  await still(page);
+}
+
+async function api(path, init = {}) {
+  const r = await fetch(PLACED_URL + path, init);
+  assert.ok(r.ok, `${path}: ${r.status}`);
+  return r.status === 204 ? null : r.json();
+}
+
+/** Places a tile over HTTP as somebody. */
+async function placeAs(name, x, y, colour) {
+  const { token } = await api(`/api/login/${name}`, { method: "POST" });
+  return api("/api/v1/placements", {
+    method: "POST",
+    headers: { Authorization: `Bearer ${token}`, "Content-Type": "application/json", "Idempotency-Key": randomBytes(8).toString("hex") },
+    body: JSON.stringify({ x, y, colour }),
+  });
+}
+
+/** Changes the board's settings as an operator. */
+async function settings(patch) {
+  const headers = { Authorization: `Bearer ${PLACED_ADMIN_TOKEN}`, "Content-Type": "application/json" };
+  const now = await (await fetch(`${PLACED_ADMIN_URL}/admin/v1/settings`, { headers })).json();
+  const body = JSON.stringify({ base: now.version, patch, by: "e2e", why: "test" });
+  const r = await fetch(`${PLACED_ADMIN_URL}/admin/v1/settings`, { method: "PUT", headers, body });
+  assert.ok(r.ok, await r.text());
+}
+
+const control = async (what) => assert.ok((await fetch(`${PLACED_CONTROL_URL}/${what}`, { method: "POST" })).ok, what);
+const shot = (page, name) => page.screenshot({ path: join(PLACED_ARTIFACTS, `${name}.png`) });
+
+/** A test that also fails on anything the pages complained of. */
+function check(name, fn) {
+  test(name, { timeout: 60_000 }, async () => {
+    faults.length = 0;
+    await fn();
+    assert.deepEqual(faults, []);
+  });
+}
+
+let desktop;
+let phone;
+const MIDDLE = { x: 640, y: 360 };
+
+check("the board is shown, small and whole, with its palette and a live connection", async () => {
+  const picture = ["..rr.rr..", ".rrrrrrr.", ".rrrrrrr.", "..rrrrr..", "...rrr...", "....r...."];
+  let n = 0;
+  for (const [dy, row] of picture.entries()) {
+    for (const [dx, c] of [...row].entries()) if (c === "r") await placeAs(`painter${n++}`, 496 + dx, 480 + dy, 5);
+  }
+  desktop = await open(DESKTOP, "");
+  assert.equal(await text(desktop, "#status-text"), "Live");
+  assert.match(await text(desktop, "#account"), /^anonymous /);
+  assert.equal(await desktop.locator("#palette input").count(), 17);
+  assert.equal(await pixel(desktop, MIDDLE.x, 300), WHITE);
+  assert.notEqual(await pixel(desktop, 100, 300), WHITE);
+  await still(desktop);
+  await shot(desktop, "desktop-board");
+});
+
+check("a click places a tile: a pending mark, then the tile, and the cooldown counts down", async () => {
+  const held = [];
+  let holding = false;
+  const page = await open(DESKTOP, "ann", (p) =>
+    // The node's words can be held back, so that the time between sending and the answer can be looked at.
+    p.routeWebSocket(/\/api\/v1\/ws/, (socket) => {
+      const node = socket.connectToServer();
+      node.onMessage((m) => (holding ? held.push(() => socket.send(m)) : socket.send(m)));
+    }),
+  );
+  await page.click('label[title="red"]');
+  await goClose(page, 700, 300);
+  await page.mouse.move(600, 330);
+  const tile = await coords(page);
+  holding = true;
+  await page.mouse.click(600, 330);
+  await page.waitForFunction(() => document.getElementById("board").dataset.pending === "1", null, WAIT);
+  assert.equal(await text(page, "#timer-text"), "Placing…");
+  await page.mouse.move(900, 500);
+  await waitPixel(page, 600, 330, RED);
+  await shot(page, "desktop-pending");
+  holding = false;
+  for (const send of held.splice(0)) send();
+  await page.waitForFunction(() => document.getElementById("board").dataset.pending === "0", null, WAIT);
+  assert.equal(await pixel(page, 600, 330), RED);
+  const before = await text(page, "#timer-text");
+  assert.match(before, /^Next tile in 0:0[1-6]$/);
+  await page.waitForFunction((t) => document.getElementById("timer-text").textContent < t, before, WAIT);
+  assert.match(await page.title(), /^0:0\d · placed$/);
+  await page.mouse.click(600, 360);
+  await page.waitForFunction(() => /ready in 0:0\d/.test(document.getElementById("toasts").textContent), null, WAIT);
+  const details = await api(`/api/v1/tiles/${tile.x}/${tile.y}`);
+  assert.equal(details.user, "ann");
+  await ready(page);
+  assert.match(await page.title(), /^Ready/);
+  await page.context().close();
+});
+
+check("another page sees the tile, and who placed it", async () => {
+  await desktop.bringToFront();
+  await goClose(desktop, MIDDLE.x, MIDDLE.y);
+  await desktop.mouse.move(500, 300);
+  const tile = await coords(desktop);
+  assert.notEqual(await pixel(desktop, 500, 300), BLUE);
+  await desktop.mouse.move(900, 500);
+  await placeAs("zoe", tile.x, tile.y, 13);
+  await waitPixel(desktop, 500, 300, BLUE);
+  await desktop.mouse.click(500, 300);
+  await desktop.waitForFunction(() => /placed by zoe, just now/.test(document.getElementById("tile").textContent), null, WAIT);
+  assert.match(await text(desktop, "#tile-title"), new RegExp(`^\\(${tile.x}, ${tile.y}\\) blue$`));
+  await shot(desktop, "desktop-details");
+  await desktop.keyboard.press("Escape");
+  assert.ok(await desktop.locator("#tile").isHidden());
+});
+
+check("a refusal takes the pending mark away and says why", async () => {
+  await settings({ protected: [{ x: 0, y: 0, width: 1000, height: 1000 }] });
+  const before = await pixel(desktop, 700, 300);
+  await desktop.evaluate(() => (window.pending_.length = 0));
+  await desktop.click('label[title="green"]');
+  await desktop.mouse.click(700, 300);
+  await desktop.waitForFunction(() => window.pending_.join() === "1,0", null, WAIT);
+  assert.match(await text(desktop, "#toasts"), /That area is protected\./);
+  await desktop.mouse.move(900, 500);
+  await waitPixel(desktop, 700, 300, before);
+  await ready(desktop);
+  await settings({ protected: [] });
+});
+
+check("the phone: pinch, pan, choose a spot, confirm", async () => {
+  phone = await open({ ...PHONE, colorScheme: "dark" }, "bob");
+  await still(phone);
+  await shot(phone, "phone-board");
+  assert.deepEqual(await phone.evaluate(() => [document.documentElement.scrollWidth, document.documentElement.scrollHeight]), [412, 915]);
+  const board = await phone.evaluate(() => [document.getElementById("board").width, document.getElementById("board").height]);
+  assert.ok(Math.abs(board[0] - 412 * 2.625) <= 1 && Math.abs(board[1] - 915 * 2.625) <= 1, "every device pixel is drawn");
+
+  const touch = await phone.context().newCDPSession(phone);
+  const fingers = (type, ...points) => touch.send("Input.dispatchTouchEvent", { type, touchPoints: points.map(([x, y], id) => ({ x, y, id })) });
+  const far = await zoomOf(phone);
+  await fingers("touchStart", [180, 400], [230, 400]);
+  for (let i = 1; i <= 10; i++) await fingers("touchMove", [180 - 15 * i, 400], [230 + 15 * i, 400]);
+  await fingers("touchEnd");
+  const near = await zoomOf(phone);
+  assert.ok(near > far * 4, `pinch went from ${far} to ${near}`);
+
+  await phone.locator('label[title="blue"]').tap();
+  await goClose(phone, 200, 400, true);
+  const before = await coords(phone);
+  await fingers("touchStart", [200, 400]);
+  for (let i = 1; i <= 8; i++) await fingers("touchMove", [200 - 12 * i, 400]);
+  await fingers("touchEnd");
+  assert.equal((await coords(phone)).x - before.x, 4, "one finger pans: 96 px of 24 px tiles");
+  assert.ok(await phone.locator("#tile").isHidden(), "a pan is no tap");
+
+  await phone.touchscreen.tap(210, 420);
+  await phone.waitForFunction(() => /Nobody|placed by/.test(document.getElementById("tile").textContent), null, WAIT);
+  assert.deepEqual(await phone.evaluate(() => window.pending_), [], "a tap alone places nothing");
+  await shot(phone, "phone-chosen");
+  assert.equal(await text(phone, "#place"), "Place blue");
+  for (const target of ["#place", "#zoom-in", "#palette label"]) {
+    const box = await phone.locator(target).first().boundingBox();
+    assert.ok(box.height >= 44 && box.width >= 40, `${target} is ${box.width}x${box.height}: too small for a thumb`);
+  }
+  await phone.locator("#place").tap();
+  await phone.waitForFunction(() => document.getElementById("timer").dataset.state === "waiting", null, WAIT);
+  await phone.waitForFunction(() => window.pending_.join() === "1,0" || window.pending_.join() === "1,1,0", null, WAIT);
+  assert.equal(await pixel(phone, 210, 420), BLUE);
+  await shot(phone, "phone-placed");
+});
+
+check("tiles are crisp at any device pixel ratio", async () => {
+  const colours = await phone.evaluate(() => {
+    const board = document.getElementById("board");
+    const data = board.getContext("2d").getImageData(0, Math.floor(board.height * 0.4), board.width, 60).data;
+    const seen = new Set();
+    for (let i = 0; i < data.length; i += 4) seen.add(data.slice(i, i + 3).join());
+    return seen.size;
+  });
+  assert.ok(colours <= 4, `${colours} colours where only tiles and the grid are`);
+});
+
+check("keys pan and zoom; nothing runs when nothing moves", async () => {
+  await desktop.bringToFront();
+  await desktop.keyboard.press("Escape");
+  await desktop.mouse.move(900, 500);
+  await desktop.evaluate(() => document.activeElement.blur());
+  const before = await coords(desktop);
+  await desktop.keyboard.down("ArrowRight");
+  await desktop.waitForFunction((x) => Number(/\((\d+),/.exec(document.getElementById("coords").textContent)[1]) > x + 3, before.x, WAIT);
+  await desktop.keyboard.up("ArrowRight");
+  await desktop.keyboard.down("KeyW");
+  await desktop.waitForFunction((y) => Number(/, (\d+)\)/.exec(document.getElementById("coords").textContent)[1]) < y - 3, before.y, WAIT);
+  await desktop.keyboard.up("KeyW");
+  const zoom = await zoomOf(desktop);
+  await desktop.keyboard.press("-");
+  await still(desktop);
+  assert.ok((await zoomOf(desktop)) < zoom);
+  await desktop.keyboard.press("+");
+  await still(desktop);
+  await desktop.mouse.wheel(0, -600);
+  await desktop.waitForFunction((z) => parseFloat(/([\d.]+)×/.exec(document.getElementById("coords").textContent)[1]) > z, zoom, WAIT);
+  for (let i = 0; i < 6; i++) await desktop.mouse.wheel(0, -600);
+  await desktop.waitForFunction(() => document.getElementById("coords").textContent.endsWith(" 40×"), null, WAIT);
+  await still(desktop);
+  const frames = await desktop.evaluate(() => window.frames_);
+  await desktop.evaluate(() => new Promise((resolve) => setTimeout(resolve, 600)));
+  assert.ok((await desktop.evaluate(() => window.frames_)) - frames <= 1, "animation frames while idle");
+});
+
+check("settings arrive without a reload: announcement, frozen, palette, size", async () => {
+  await desktop.evaluate(() => (window.mark_ = "the same page"));
+  await settings({ announcement: "Tonight <b>we</b> paint stars", frozen: true });
+  await desktop.waitForSelector("#announcement:not([hidden])", WAIT);
+  assert.equal(await text(desktop, "#announcement-text"), "Tonight <b>we</b> paint stars");
+  assert.match(await text(desktop, "#frozen"), /frozen/);
+  await shot(phone, "phone-frozen");
+  await desktop.click('label[title="red"]');
+  await desktop.mouse.click(500, 300);
+  await desktop.waitForFunction(() => /frozen/.test(document.getElementById("toasts").textContent), null, WAIT);
+  const palette = (await api("/api/v1/config")).settings.palette;
+  palette[0].rgb = 0xfff4d6;
+  palette.push({ name: "navy", rgb: 0x001f54 });
+  await settings({ announcement: "", frozen: false, palette, width: 1200 });
+  await desktop.waitForSelector('label[title="navy"]', WAIT);
+  assert.equal(await desktop.locator('label[title="red"] input').isChecked(), true, "the colour in hand stays");
+  await desktop.click("#zoom-fit");
+  await still(desktop);
+  await waitPixel(desktop, MIDDLE.x, 250, "255,244,214");
+  await placeAs("far", 1199, 500, 16);
+  await settings({ width: 1000 });
+  await placeAs("near", 0, 0, 16);
+  assert.equal(await desktop.evaluate(() => window.mark_), "the same page");
+  assert.equal(await text(desktop, "#status-text"), "Live");
+});
+
+check("a restart of the server, in peace and by force, without a reload", async () => {
+  await desktop.bringToFront();
+  for (const end of ["stop", "kill"]) {
+    serverAway = true;
+    await control(end);
+    await desktop.waitForSelector('#status[data-state="waiting"]', WAIT);
+    assert.match(await text(desktop, "#status-text"), /^Reconnecting in \d+ s · board as of /);
+    if (end === "stop") await shot(desktop, "desktop-reconnecting");
+    await control("start");
+    await placeAs(`missed-${end}`, 500, 500, end === "stop" ? 13 : 5);
+    await live(desktop);
+    await live(phone);
+    serverAway = false;
+    await desktop.click("#zoom-fit");
+    await still(desktop);
+    await goCloseTo(desktop, 500, 500);
+    await waitPixel(desktop, MIDDLE.x, MIDDLE.y, end === "stop" ? BLUE : RED);
+  }
+  assert.equal(await desktop.evaluate(() => window.mark_), "the same page");
+});
+
+/** Brings a tile to the middle of the desktop's view, by keys and drags as a person would. */
+async function goCloseTo(page, x, y) {
+  await page.click('label[title="Look at tiles"]');
+  for (let i = 0; i < 12; i++) {
+    await page.mouse.move(MIDDLE.x, MIDDLE.y);
+    await page.mouse.wheel(0, -120);
+  }
+  await still(page);
+  for (let i = 0; i < 40; i++) {
+    await page.mouse.move(MIDDLE.x, MIDDLE.y);
+    const at = await coords(page);
+    const zoom = await zoomOf(page);
+    const step = (d) => Math.max(-500, Math.min(500, d * zoom));
+    if (at.x === x && at.y === y) break;
+    await page.mouse.down();
+    await page.mouse.move(MIDDLE.x + step(at.x - x) / 2, MIDDLE.y + step(at.y - y) / 2);
+    await page.mouse.move(MIDDLE.x + step(at.x - x), MIDDLE.y + step(at.y - y));
+    await page.mouse.up();
+  }
+  assert.deepEqual(await coords(page), { x, y });
+  await page.mouse.move(900, 500);
+}
+
+check("after all this the pages still hold what the node holds", async () => {
+  await Promise.all([desktop, phone].map((page) => page.waitForFunction(() => document.documentElement.dataset.divergences !== undefined, null, WAIT)));
+  for (const page of [desktop, phone]) assert.equal(await page.evaluate(() => document.documentElement.dataset.divergences), "0");
+});

@@ -1,0 +1,55 @@
+package e2e
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"testing"
+	"time"
+)
+
+const (
+	cooldown      = 6 * time.Second
+	scriptTimeout = 3 * time.Minute
+)
+
+// TestPageInChromium runs page.test.mjs: see there for what it checks.
+func TestPageInChromium(t *testing.T) {
+	node := program(t, "Node.js", "node")
+	chromium := os.Getenv("PLACED_CHROMIUM")
+	if chromium == "" {
+		chromium = program(t, "Chromium", "chromium", "chromium-browser", "google-chrome")
+	}
+	if _, err := os.Stat(filepath.Join("..", "node_modules", "playwright-core", "package.json")); err != nil {
+		t.Fatalf("playwright-core is needed and not installed (%v): run `make deps`, or `npm ci` in client/web", err)
+	}
+	s := startServer(t, cooldown)
+	ctx, cancel := context.WithTimeout(t.Context(), scriptTimeout)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, node, "--test", "--test-reporter=spec", "page.test.mjs")
+	cmd.Env = append(os.Environ(),
+		"PLACED_URL="+s.url, "PLACED_ADMIN_URL="+s.admin, "PLACED_ADMIN_TOKEN="+s.adminToken(t), "PLACED_CONTROL_URL="+s.control(t),
+		"PLACED_CHROMIUM="+chromium, "PLACED_ARTIFACTS="+t.ArtifactDir(), "PLACED_COOLDOWN_MS="+"6000")
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("the page failed: %v\n%s", err, out)
+	}
+	if !regexp.MustCompile(`(?m)^. pass [1-9]\d*$`).Match(out) || !regexp.MustCompile(`(?m)^. skipped 0$`).Match(out) {
+		t.Fatalf("not every check ran:\n%s", out)
+	}
+	t.Logf("%s", out)
+}
+
+// program returns the path of the first of names that is installed.
+func program(t *testing.T, what string, names ...string) string {
+	t.Helper()
+	for _, name := range names {
+		if path, err := exec.LookPath(name); err == nil {
+			return path
+		}
+	}
+	t.Fatalf("%s is needed and not installed: run `make deps`", what)
+	return ""
+}
