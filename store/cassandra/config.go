@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"regexp"
+	"slices"
 	"time"
 
 	"github.com/gocql/gocql"
@@ -86,10 +87,8 @@ func (c *Config) Validate() error {
 }
 
 func (c *Config) fault() string {
-	for _, h := range c.Hosts {
-		if h == "" {
-			return "a host name is empty"
-		}
+	if slices.Contains(c.Hosts, "") {
+		return "a host name is empty"
 	}
 	switch {
 	case len(c.Hosts) == 0:

@@ -15,12 +15,12 @@ import (
 )
 
 const (
-	faultTimeout     = 400 * time.Millisecond // a request's, shorter than a pause
-	faultProgressMax = 60 * time.Second       // until all partitions move, a restart of the node included
-	faultRound       = 6                      // commits of each partition between two faults
-	faultUnknown     = 2                      // answers that a fault has to swallow
-	faultBucket      = 4                      // commits in a bucket, so that every round opens some
-	rivalPause       = 15 * time.Millisecond  // between two commits of one rival
+	faultTimeout     = time.Second           // a request's; pauses last longer
+	faultProgressMax = 60 * time.Second      // until all partitions move, a restart of the node included
+	faultRound       = 6                     // commits of each partition between two faults
+	faultUnknown     = 2                     // answers that a fault has to swallow
+	faultBucket      = 4                     // commits in a bucket, so that every round opens some
+	rivalPause       = 15 * time.Millisecond // between two commits of one rival
 )
 
 // fate is what a rival knows of an attempt in the end.

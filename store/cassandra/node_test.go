@@ -30,6 +30,9 @@ var theNode struct {
 // testDC is the data centre of the node.
 const testDC = "datacenter1"
 
+// settleMax bounds the wait for something that takes milliseconds on a quiet machine.
+const settleMax = 20 * time.Second
+
 var keyspaces atomic.Int64
 
 func TestMain(m *testing.M) {
@@ -139,9 +142,12 @@ func shardCommit(shard int, version, attempt uint64, rows ...store.Row) *store.C
 	}
 }
 
+// mustApply sends a commit that nothing competes with until it is known; on a busy machine an answer may come too late.
 func mustApply(t testing.TB, s *Store, c *store.Commit) {
 	t.Helper()
-	if r, err := s.Commit(t.Context(), c); err != nil || !r.Applied {
+	r, unknown, err := settle(t.Context(), s, c)
+	found := unknown > 0 && r.Head.Version == c.Head.Version && r.Head.Attempt == c.Head.Attempt
+	if err != nil || !r.Applied && !found {
 		t.Fatalf("commit %d of %s: %+v, %v, want it applied", c.Head.Version, c.Partition, r, err)
 	}
 }
@@ -149,9 +155,24 @@ func mustApply(t testing.TB, s *Store, c *store.Commit) {
 // mustRefuse sends a commit and wants it refused with the head of that version and attempt.
 func mustRefuse(t testing.TB, s *Store, c *store.Commit, version, attempt uint64) {
 	t.Helper()
-	r, err := s.Commit(t.Context(), c)
+	r, _, err := settle(t.Context(), s, c)
 	if err != nil || r.Applied || r.Head.Version != version || r.Head.Attempt != attempt {
 		t.Fatalf("commit %d of %s: %+v, %v, want the head of version %d, attempt %d", c.Head.Version, c.Partition, r, err, version, attempt)
+	}
+}
+
+// settle sends a commit until its outcome is known, at most settleMax.
+func settle(ctx context.Context, s *Store, c *store.Commit) (r store.Result, unknown int, err error) {
+	ctx, cancel := context.WithTimeout(ctx, settleMax)
+	defer cancel()
+	pause := time.NewTicker(20 * time.Millisecond)
+	defer pause.Stop()
+	for {
+		if r, err = s.Commit(ctx, c); !errors.Is(err, store.ErrUnknown) || ctx.Err() != nil {
+			return r, unknown, err
+		}
+		unknown++
+		<-pause.C
 	}
 }
 

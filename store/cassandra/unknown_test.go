@@ -11,10 +11,8 @@ import (
 	"github.com/placed-board/placed/store"
 )
 
-const (
-	slowTimeout = 400 * time.Millisecond // of a Store behind a proxy that holds its words back
-	settleMax   = 20 * time.Second
-)
+// slowTimeout is a request's, of a Store behind a proxy that holds its words back.
+const slowTimeout = time.Second
 
 // behindProxy opens the data of cfg through a proxy, with a short timeout.
 func behindProxy(t *testing.T, cfg Config) (*Store, *proxy) {
@@ -22,19 +20,6 @@ func behindProxy(t *testing.T, cfg Config) (*Store, *proxy) {
 	p := newProxy(t, node(t).Addr())
 	cfg.Hosts, cfg.Timeout = []string{p.addr()}, slowTimeout
 	return mustOpen(t, cfg), p
-}
-
-// settle sends a commit until its outcome is known.
-func settle(ctx context.Context, s *Store, c *store.Commit) (r store.Result, unknown int, err error) {
-	pause := time.NewTicker(20 * time.Millisecond)
-	defer pause.Stop()
-	for {
-		if r, err = s.Commit(ctx, c); !errors.Is(err, store.ErrUnknown) || ctx.Err() != nil {
-			return r, unknown, err
-		}
-		unknown++
-		<-pause.C
-	}
 }
 
 // A commit that arrives long after its sender gave up waiting is made, if nobody was faster, and its sender finds it.
@@ -53,10 +38,7 @@ func TestLateCommitIsFound(t *testing.T) {
 		h, err := direct.Head(t.Context(), late.Partition)
 		return err == nil && h.Version == 2 && h.Attempt == 20
 	})
-	r, _, err := settle(t.Context(), slow, late)
-	if err != nil || r.Applied || r.Head.Version != 2 || r.Head.Attempt != 20 {
-		t.Fatalf("sent again: %+v, %v, want the head to show this attempt", r, err)
-	}
+	mustRefuse(t, slow, late, 2, 20) // it finds itself
 	wantEntries(t, direct, b, 10, 20)
 }
 
@@ -74,11 +56,8 @@ func TestLateCommitIsFenced(t *testing.T) {
 	mustApply(t, direct, blockCommit(b, 2, 30))
 	mustApply(t, direct, shardCommit(3, 2, 30, store.Row{Key: "ada", Value: []byte("30")}))
 	p.release(toNode)
-	for _, c := range []*store.Commit{blockCommit(b, 2, 20), shardCommit(3, 2, 20, store.Row{Key: "ada", Value: []byte("20")})} {
-		if r, _, err := settle(t.Context(), slow, c); err != nil || r.Applied || r.Head.Attempt != 30 {
-			t.Fatalf("%s: the late commit sent again: %+v, %v, want the head of attempt 30", c.Partition, r, err)
-		}
-	}
+	mustRefuse(t, slow, blockCommit(b, 2, 20), 2, 30)
+	mustRefuse(t, slow, shardCommit(3, 2, 20, store.Row{Key: "ada", Value: []byte("20")}), 2, 30)
 	mustApply(t, direct, blockCommit(b, 3, 31))
 	wantEntries(t, direct, b, 10, 30, 31)
 	if v, err := direct.Row(t.Context(), store.Shard(3), "ada"); err != nil || string(v) != "30" {
@@ -116,10 +95,7 @@ func TestLostAnswer(t *testing.T) {
 			mustUnknown(t, slow, blockCommit(b, 2, 20))
 		}
 		p.release(toClient)
-		r, _, err := settle(t.Context(), slow, blockCommit(b, 2, 20))
-		if err != nil || r.Applied || r.Head.Attempt != 20 {
-			t.Fatalf("cut %t: sent again: %+v, %v, want the head to show this attempt", cut, r, err)
-		}
+		mustRefuse(t, slow, blockCommit(b, 2, 20), 2, 20) // it finds itself
 		wantEntries(t, slow, b, 10, 20)
 	}
 }
