@@ -1,8 +1,11 @@
 package store
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/placed-board/placed/board"
 )
@@ -99,6 +102,7 @@ func (s *BlockState) Apply(version uint64, c *BlockCommit) error {
 }
 
 // AppendTo appends the encoded state: of a chunk the tiles by width, and of each tile how many commits ago it was placed.
+// Equal states give equal bytes.
 func (s *BlockState) AppendTo(b []byte) []byte {
 	b = append(b, recordVersion)
 	b = binary.AppendUvarint(b, s.Version)
@@ -123,18 +127,27 @@ func (s *BlockState) AppendTo(b []byte) []byte {
 		}
 	}
 	b = binary.AppendUvarint(b, uint64(len(s.Shards)))
-	for shard, t := range s.Shards {
-		b = append(b, shard)
-		b = binary.AppendUvarint(b, t.Floor)
-		b = binary.AppendUvarint(b, uint64(len(t.Seen)))
-		for k, v := range t.Seen {
-			b = binary.AppendUvarint(b, k.Commit)
-			b = binary.AppendUvarint(b, uint64(k.Index))
-			b = append(b, byte(v.Chunk), byte(v.Chunk>>8))
-			b = binary.AppendUvarint(b, v.Sequence)
-		}
+	for _, shard := range slices.Sorted(maps.Keys(s.Shards)) {
+		b = s.Shards[shard].appendTo(append(b, shard))
 	}
 	return b
+}
+
+func (t *ShardTickets) appendTo(b []byte) []byte {
+	b = binary.AppendUvarint(b, t.Floor)
+	b = binary.AppendUvarint(b, uint64(len(t.Seen)))
+	for _, k := range slices.SortedFunc(maps.Keys(t.Seen), SeenTicket.compare) {
+		v := t.Seen[k]
+		b = binary.AppendUvarint(b, k.Commit)
+		b = binary.AppendUvarint(b, uint64(k.Index))
+		b = append(b, byte(v.Chunk), byte(v.Chunk>>8))
+		b = binary.AppendUvarint(b, v.Sequence)
+	}
+	return b
+}
+
+func (k SeenTicket) compare(o SeenTicket) int {
+	return cmp.Or(cmp.Compare(k.Commit, o.Commit), cmp.Compare(k.Index, o.Index))
 }
 
 // DecodeBlockState decodes a snapshot's data; an error wraps ErrCorrupt.
@@ -147,11 +160,15 @@ func DecodeBlockState(b []byte) (*BlockState, error) {
 		s.Chunks[slot] = d.chunkState(s.Version)
 	}
 	for n := int(d.upTo(board.Shards)); n > 0 && d.err == nil; n-- {
-		t := s.Shard(d.byte())
+		t := s.Shard(d.shard())
 		t.Floor = d.uvarint()
 		for m := int(d.upTo(1 << 20)); m > 0 && d.err == nil; m-- {
 			k := SeenTicket{d.uvarint(), uint16(d.upTo(1<<16 - 1))}
-			t.Seen[k] = SeenPlacement{board.ChunkID(uint16(d.byte()) | uint16(d.byte())<<8), d.uvarint()}
+			v := SeenPlacement{board.ChunkID(uint16(d.byte()) | uint16(d.byte())<<8), d.uvarint()}
+			if !v.Chunk.Valid() {
+				d.fail("seen chunk outside of every board")
+			}
+			t.Seen[k] = v
 		}
 	}
 	if err := d.end(); err != nil {

@@ -113,6 +113,15 @@ func (d *decoder) varint() int64 {
 	return v
 }
 
+func (d *decoder) shard() uint8 {
+	v := d.byte()
+	if v >= board.Shards {
+		d.fail(fmt.Sprintf("shard %d", v))
+		return 0
+	}
+	return v
+}
+
 func (d *decoder) fixed64() uint64 {
 	if len(d.b) < 8 {
 		d.fail("cut short")
@@ -259,7 +268,7 @@ func DecodeBlockCommit(b []byte) (BlockCommit, error) {
 	d.version("block commit")
 	var c BlockCommit
 	for n := int(d.upTo(board.Shards)); n > 0 && d.err == nil; n-- {
-		c.Floors = append(c.Floors, Floor{Shard: d.byte(), Commit: d.uvarint()})
+		c.Floors = append(c.Floors, Floor{Shard: d.shard(), Commit: d.uvarint()})
 	}
 	n := int(d.upTo(CommitRowBytesMax))
 	var before board.Placement
@@ -276,7 +285,7 @@ func (d *decoder) placement(before *board.Placement) board.Placement {
 	p := board.Placement{Kind: board.Kind(first & 0x7f), Colour: board.Colour(d.byte())}
 	p.Chunk = board.ChunkID(uint16(d.byte()) | uint16(d.byte())<<8)
 	p.Tile = uint16(d.byte()) | uint16(d.byte())<<8
-	p.Ticket.Shard = d.byte()
+	p.Ticket.Shard = d.shard()
 	p.Sequence, p.User, p.Turn, p.Nonce = d.uvarint(), d.user(), d.uvarint(), d.fixed64()
 	p.AtMs = before.AtMs + d.varint()
 	p.SettingsVersion = uint64(int64(before.SettingsVersion) + d.varint())
@@ -285,7 +294,7 @@ func (d *decoder) placement(before *board.Placement) board.Placement {
 	}
 	p.Ticket.Commit, p.Ticket.Index = d.uvarint(), uint16(d.upTo(1<<16-1))
 	p.PreviousVersion = d.uvarint()
-	if p.Tile >= board.ChunkTiles || !p.Chunk.Valid() || p.Ticket.Shard >= board.Shards {
+	if p.Tile >= board.ChunkTiles || !p.Chunk.Valid() {
 		d.fail("placement outside of every board")
 	}
 	return p
