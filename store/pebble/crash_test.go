@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"sync"
 	"testing"
@@ -88,21 +89,14 @@ func ledgerSnapshot(version uint64) store.Snapshot {
 func (l *ledger) known() (acked map[store.Partition]uint64, created bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	acked = map[store.Partition]uint64{}
-	for p, v := range l.acked {
-		acked[p] = v
-	}
-	return acked, l.created
+	return maps.Clone(l.acked), l.created
 }
 
 // check compares a store after a crash with what was known before it: everything answered is there (I2), heads and rows
 // belong to the same commit, and nothing is there that was not sent. It returns the versions found.
 func (l *ledger) check(s *Store, acked map[store.Partition]uint64, created bool) (map[store.Partition]uint64, error) {
 	l.mu.Lock()
-	sent := map[store.Partition]uint64{}
-	for p, v := range l.sent {
-		sent[p] = v
-	}
+	sent := maps.Clone(l.sent)
 	l.mu.Unlock()
 	if m, err := s.Meta(nobodyWaits); (err == nil && m.Epoch != 77) || (err != nil && created) {
 		return nil, fmt.Errorf("meta %+v, %w", m, err)

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -312,4 +313,61 @@ func visibleHeads(t testing.TB, s *Store) int {
 		t.Fatal(err)
 	}
 	return n
+}
+
+// TestMissingEntry takes an entry out of a journal: a reader is told instead of being led over the gap.
+func TestMissingEntry(t *testing.T) {
+	s := mustOpen(t, testConfig(t, vfs.NewMem(), "data"))
+	defer mustClose(t, s)
+	p := store.Block(0)
+	for v := uint64(1); v <= 5; v++ {
+		mustCommit(t, s, testCommit(p, v, v, 0))
+	}
+	if err := s.db.Delete(journalKey(p, 3), engine.Sync); err != nil {
+		t.Fatal(err)
+	}
+	for _, from := range []uint64{1, 2, 3} {
+		next := from
+		var failure error
+		for e, err := range s.Journal(t.Context(), p, from) {
+			if failure = err; err != nil {
+				break
+			}
+			if e.Version != next {
+				t.Fatalf("from %d: entry %d where %d should be", from, e.Version, next)
+			}
+			next++
+		}
+		if next != 3 || !errors.Is(failure, store.ErrCorrupt) {
+			t.Fatalf("from %d: the journal ended before %d with %v, want ErrCorrupt at 3", from, next, failure)
+		}
+	}
+}
+
+// BenchmarkCommit commits from 32 goroutines, each in a partition of its own, to a real directory.
+func BenchmarkCommit(b *testing.B) {
+	const writers, bytesMore = 32, 200
+	c := DefaultConfig(b.TempDir())
+	c.Logger = slog.New(slog.DiscardHandler)
+	s := mustOpen(b, c)
+	defer mustClose(b, s)
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	b.ResetTimer()
+	for w := range writers {
+		p := store.Shard(w)
+		if w%2 == 1 {
+			p = store.Block(board.NewBlockID(w, w))
+		}
+		wg.Go(func() {
+			for v := uint64(1); next.Add(1) <= int64(b.N); v++ {
+				if r, err := s.Commit(b.Context(), testCommit(p, v, v, bytesMore)); err != nil || !r.Applied {
+					b.Errorf("commit %d of %s: %+v, %v", v, p, r, err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "commits/s")
 }
