@@ -68,7 +68,10 @@ func TestUnknownApplied(t *testing.T) {
 
 func TestUnknownNot(t *testing.T) {
 	s, p := mem.New(), store.Shard(3)
-	s.SetScript(script(mem.UnknownNot(), mem.Fail(errors.New("away"))))
+	s.SetScript(script(mem.Refuse(store.ErrFull), mem.UnknownNot(), mem.Fail(errors.New("away"))))
+	if _, err := s.Commit(t.Context(), commit(p, 1, 7)); !errors.Is(err, store.ErrFull) || errors.Is(err, store.ErrUnknown) {
+		t.Fatalf("%v, want ErrFull alone", err)
+	}
 	wantUnknown(t, s, commit(p, 1, 7))
 	wantUnknown(t, s, commit(p, 1, 7))
 	wantHead(t, s, p, 0, 0)

@@ -36,7 +36,8 @@ type Call struct {
 // state guards it. A nil Script means Normal for every call.
 type Script func(Call) Outcome
 
-// Outcome is what happens to a call: made by Normal, UnknownApplied, UnknownNot, AppliedLate, Conflict, Slow and Fail.
+// Outcome is what happens to a call: made by Normal, UnknownApplied, UnknownNot, AppliedLate, Conflict, Slow, Fail
+// and Refuse.
 type Outcome struct {
 	kind  kind
 	after int
@@ -55,6 +56,7 @@ const (
 	conflict
 	slow
 	fail
+	refuse
 )
 
 // Normal lets the call do what it should.
@@ -81,6 +83,9 @@ func Slow() Outcome { return Outcome{kind: slow} }
 
 // Fail answers err. A commit answers store.ErrUnknown wrapping err and is not made.
 func Fail(err error) Outcome { return Outcome{kind: fail, err: err} }
+
+// Refuse answers err alone, before anything is sent, as a full disk does with store.ErrFull.
+func Refuse(err error) Outcome { return Outcome{kind: refuse, err: err} }
 
 // After makes the outcome happen d later by the runtime's clock (virtual in a synctest bubble), or not at all when the
 // context is done before; a commit then answers store.ErrUnknown although it was not made.

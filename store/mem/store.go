@@ -144,7 +144,7 @@ func (s *Store) read(ctx context.Context, c Call) error {
 		return fmt.Errorf("mem: %w", err)
 	}
 	switch o.kind {
-	case fail:
+	case fail, refuse:
 		return fmt.Errorf("mem: %w", o.err)
 	case unknownApplied, unknownNot, appliedLate, conflict:
 		if c.Op != OpCreate {
@@ -180,6 +180,8 @@ func (s *Store) Commit(ctx context.Context, c *store.Commit) (store.Result, erro
 		return store.Result{}, unknown
 	case fail:
 		return store.Result{}, fmt.Errorf("mem: commit %d of %s: %w: %w", c.Head.Version, c.Partition, o.err, store.ErrUnknown)
+	case refuse:
+		return store.Result{}, fmt.Errorf("mem: commit %d of %s: %w", c.Head.Version, c.Partition, o.err)
 	case appliedLate:
 		s.postpone(c, o.after)
 		return store.Result{}, unknown

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	engine "github.com/cockroachdb/pebble/v2"
@@ -23,7 +24,7 @@ import (
 // testConfig is a small store that fails the test when it wants to end the process.
 func testConfig(t testing.TB, fs vfs.FS, dir string) Config {
 	c := DefaultConfig(dir)
-	c.FS, c.CacheBytes, c.MemTableBytes = fs, 1<<20, 4<<20
+	c.FS, c.CacheBytes, c.MemTableBytes, c.LowWaterBytes = fs, 1<<20, 4<<20, 1<<20
 	c.Logger = slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
 	c.Exit = func(code int) { t.Errorf("the store ends the process with code %d", code) }
 	return c
@@ -313,6 +314,20 @@ func visibleHeads(t testing.TB, s *Store) int {
 		t.Fatal(err)
 	}
 	return n
+}
+
+// TestVirtualTime runs the store in a bubble of virtual time, where tests of others put it on a memory file system.
+func TestVirtualTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := testConfig(t, vfs.NewMem(), "data")
+		for v := uint64(1); v <= 3; v++ {
+			s := mustOpen(t, c)
+			mustCommit(t, s, testCommit(store.Shard(0), v, v, 0))
+			<-time.After(time.Hour) // costs nothing here: the bubble's clock leaps
+			mustCommit(t, s, testCommit(store.Block(0), v, v, 0))
+			mustClose(t, s)
+		}
+	})
 }
 
 // TestMissingEntry takes an entry out of a journal: a reader is told instead of being led over the gap.
