@@ -98,7 +98,7 @@ func (f *Feed) Receive(wallMs int64, message FeedMessage) []FeedEffect {
 		}
 	case GetRepair:
 		sealed := f.repair(m.Chunks)
-		f.emit(ToSubscriber{m.Subscriber, RepairMade{Session: m.Session, Chunks: m.Chunks, Sealed: sealed}})
+		f.emit(ToSubscriber{m.Subscriber, RepairMade{Session: m.Session, Ask: m.Ask, Chunks: m.Chunks, Sealed: sealed}})
 	case GetResume:
 		f.emit(ToSubscriber{m.Subscriber, f.resume(m)})
 	case GetTable:
@@ -359,7 +359,9 @@ func (f *Feed) repair(chunks []wire.ChunkAt) wire.Sealed {
 		missed := c.sequence - at.Sequence
 		if at.Sequence < c.sequence && missed <= uint64(len(c.recent)) {
 			tiles := slices.Clone(c.recent[len(c.recent)-int(missed):])
-			sections = append(sections, wire.Section{Chunk: c.id, Kind: wire.SectionRun, Width: widthOf(tiles), Tiles: tiles})
+			sections = append(sections, wire.Section{
+				Chunk: c.id, Kind: wire.SectionRun, Width: widthOf(tiles), Sequence: at.Sequence, Tiles: tiles,
+			})
 			continue
 		}
 		sections = append(sections, c.setSection())
@@ -373,6 +375,7 @@ func (f *Feed) repair(chunks []wire.ChunkAt) wire.Sealed {
 
 // withColour fills in what the newest frame shows at the tile of a refusal.
 func (f *Feed) withColour(a Answered) Answered {
+	a.Coloured = true
 	p := a.Outcome.At
 	if !f.rules.Settings().Bounds().Contains(p) {
 		return a

@@ -49,6 +49,7 @@ type FeedSettings struct{ Rules *Rules }
 type GetRepair struct {
 	Subscriber int
 	Session    wire.SessionID
+	Ask        uint64 // the subscriber's number of this question; 0: the client asks
 	Chunks     []wire.ChunkAt
 }
 

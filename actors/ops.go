@@ -2,6 +2,7 @@ package actors
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -126,7 +127,9 @@ func (l *jobs) start(s *Shard, m StartJob) {
 			active++
 		}
 	}
-	switch {
+	switch err := checkJob(&m.Job); {
+	case err != nil:
+		m.Reply(m.Job, err)
 	case !s.loaded:
 		m.Reply(m.Job, fmt.Errorf("actors: start job: the ops shard is not loaded"))
 	case active >= JobsActiveMax:
@@ -135,6 +138,32 @@ func (l *jobs) start(s *Shard, m StartJob) {
 		j := &job{Job: m.Job, number: s.random(), isDirty: true, reply: m.Reply}
 		j.ID = fmt.Sprintf("%016x", j.number)
 		l.all = append(l.all, j)
+	}
+}
+
+// checkJob refuses what a charge cannot carry.
+func checkJob(j *board.Job) error {
+	if _, err := board.ParseUserID(j.By); err != nil {
+		return fmt.Errorf("actors: start job: by %q: %w", j.By, err)
+	}
+	if len(j.Why) > board.WhyBytesMax {
+		return fmt.Errorf("actors: start job: a reason of %d bytes, at most %d", len(j.Why), board.WhyBytesMax)
+	}
+	if r := j.Rect; r.X < 0 || r.Y < 0 || r.Width < 1 || r.Height < 1 || r.X+r.Width > board.SideMax || r.Y+r.Height > board.SideMax {
+		return fmt.Errorf("actors: start job: the rectangle (%d,%d %dx%d) does not lie within 0..%d", r.X, r.Y, r.Width, r.Height, board.SideMax-1)
+	}
+	return nil
+}
+
+// errJobUnknown says that a job may have been stored or not.
+var errJobUnknown = errors.New("actors: start job: the outcome is unknown: look at the list of jobs")
+
+// lost answers those who wait for a job to be durable: nobody knows.
+func (l *jobs) lost() {
+	for _, j := range l.all {
+		if j.reply != nil {
+			j.reply(j.view(), errJobUnknown)
+		}
 	}
 }
 
@@ -204,7 +233,7 @@ func (j *job) walk(s *Shard, wallMs int64) {
 			return
 		}
 		if !j.ready {
-			if j.askedMs == 0 || wallMs-j.askedMs >= ChunkAskMs {
+			if j.askedMs == 0 || !waits(wallMs, j.askedMs+ChunkAskMs, ChunkAskMs) {
 				j.askedMs = max(wallMs, 1)
 				s.emit(NeedChunk{Chunk: chunk})
 			}

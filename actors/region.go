@@ -49,6 +49,7 @@ type Block struct {
 
 	snapshotVersion uint64 // of the newest snapshot written
 	snapshotBusy    bool
+	flushing        bool // the node stops: every change is to be in a snapshot
 	sinceSnapshot   int
 	changedAtMs     int64 // of the first placement since the newest snapshot; 0: none
 	tiles           []GetTile
@@ -64,7 +65,8 @@ type arrival struct {
 
 // NewBlock returns the core of a block that has to be loaded.
 func NewBlock(id board.BlockID, node Node, rules *Rules, random func() uint64) *Block {
-	b := &Block{id: id, node: node, random: random, rules: rules}
+	// Answers to an earlier core of this block may still arrive: no generation of it may come again.
+	b := &Block{id: id, node: node, random: random, rules: rules, generation: random()}
 	b.commits = committer{
 		partition: store.Block(id), random: random,
 		owner: store.Owner{Address: node.Address, Incarnation: node.Incarnation},
@@ -95,10 +97,7 @@ func (b *Block) Receive(wallMs int64, message RegionMessage) []RegionEffect {
 	case BlockCommitDone:
 		b.commitDone(wallMs, m)
 	case SnapshotDone:
-		b.snapshotBusy = false
-		if !m.Failed {
-			b.snapshotVersion = max(b.snapshotVersion, m.Version)
-		}
+		b.snapshotDone(wallMs, m)
 	case TouchBlock, PullBlock:
 		if b.loaded { // otherwise drive loads, and loading publishes
 			b.publishImages()
@@ -112,6 +111,7 @@ func (b *Block) Receive(wallMs int64, message RegionMessage) []RegionEffect {
 			m.Reply(TileKnown{})
 		}
 	case SnapshotBlocks:
+		b.flushing = true
 		b.snapshot()
 	}
 	b.drive(wallMs)
@@ -121,7 +121,7 @@ func (b *Block) Receive(wallMs int64, message RegionMessage) []RegionEffect {
 // Tick lets time pass.
 func (b *Block) Tick(wallMs int64) []RegionEffect {
 	b.out = b.out[:0]
-	if b.changedAtMs != 0 && wallMs-b.changedAtMs >= SnapshotMs {
+	if b.changedAtMs != 0 && !waits(wallMs, b.changedAtMs+SnapshotMs, SnapshotMs) {
 		b.snapshot()
 	}
 	b.drive(wallMs)
@@ -142,11 +142,13 @@ func (b *Block) Settled() bool {
 
 func (b *Block) emit(e RegionEffect) { b.out = append(b.out, e) }
 
+func (b *Block) deposed(wallMs int64) bool { return waits(wallMs, b.deposedToMs, DeposedMsMax) }
+
 func (b *Block) drive(wallMs int64) {
 	switch {
-	case wallMs < b.deposedToMs:
+	case b.deposed(wallMs):
 	case !b.loaded:
-		if !b.loading && wallMs >= b.loadAtMs {
+		if !b.loading && !waits(wallMs, b.loadAtMs, LoadRetryMs) {
 			b.loading = true
 			b.emit(LoadBlock{Block: b.id, Generation: b.generation})
 		}
@@ -157,7 +159,7 @@ func (b *Block) drive(wallMs int64) {
 
 // placeTiles raises the floor and judges each ticket: seen, below the floor, under way, or new.
 func (b *Block) placeTiles(wallMs int64, m PlaceTiles) {
-	if wallMs < b.deposedToMs {
+	if b.deposed(wallMs) {
 		if !m.Forwarded {
 			m.Forwarded = true
 			b.emit(ForwardCharges{Address: b.deposedBy, Message: m})
@@ -206,7 +208,7 @@ func (b *Block) placeTiles(wallMs int64, m PlaceTiles) {
 func (b *Block) slotGranted(wallMs int64) {
 	wanted := b.commits.wantsSlot
 	b.commits.wantsSlot = false
-	if !wanted || !b.loaded || len(b.queue) == 0 || wallMs < b.deposedToMs {
+	if !wanted || !b.loaded || len(b.queue) == 0 || b.deposed(wallMs) {
 		b.emit(DropBlockSlot{})
 		return
 	}
@@ -284,7 +286,7 @@ func (b *Block) applied(wallMs int64) {
 		b.changedAtMs = max(wallMs, 1)
 	}
 	b.arrivals, b.sealed = nil, store.BlockCommit{}
-	if b.sinceSnapshot >= SnapshotPlacements {
+	if b.sinceSnapshot >= SnapshotPlacements || b.flushing {
 		b.snapshot()
 	}
 }
@@ -310,6 +312,19 @@ func (b *Block) snapshot() {
 	}
 	b.snapshotBusy, b.sinceSnapshot, b.changedAtMs = true, 0, 0
 	b.emit(WriteSnapshot{Block: b.id, Snapshot: store.Snapshot{Version: b.state.Version, Data: b.state.AppendTo(nil)}})
+}
+
+// snapshotDone takes the fate of a snapshot; one that failed is written again after SnapshotMs.
+func (b *Block) snapshotDone(wallMs int64, m SnapshotDone) {
+	b.snapshotBusy = false
+	if !m.Failed {
+		b.snapshotVersion = max(b.snapshotVersion, m.Version)
+		if b.flushing {
+			b.snapshot()
+		}
+	} else if b.changedAtMs == 0 {
+		b.changedAtMs = max(wallMs, 1)
+	}
 }
 
 func (b *Block) blockLoaded(wallMs int64, m BlockLoaded) {
@@ -368,11 +383,11 @@ func (b *Block) moved(wallMs int64, head store.Head) {
 	b.loadAtMs = wallMs
 }
 
-// Retire drops unsealed work and reports whether a commit is still in flight.
+// Retire drops unsealed work and reports whether a commit is still in flight, or a slot on its way, which has to go back.
 func (b *Block) Retire() bool {
 	for _, a := range b.queue {
 		delete(b.waiting, a.Ticket)
 	}
 	b.queue = nil
-	return b.commits.inFlight != nil
+	return b.commits.inFlight != nil || b.commits.wantsSlot
 }

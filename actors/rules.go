@@ -30,6 +30,10 @@ func (r *Rules) Next(record board.SettingsRecord) *Rules {
 	return next
 }
 
+// waits reports whether a wait until untilMs that was at most mostMs long is still on. A wall clock that jumped back ends
+// it: nothing waits for an old time to come again.
+func waits(nowMs, untilMs, mostMs int64) bool { return nowMs < untilMs && untilMs-nowMs <= mostMs }
+
 // Node says who a core acts for.
 type Node struct {
 	ID          uint64 // of the node's address; stored with every charge

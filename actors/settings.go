@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -21,8 +22,11 @@ type SettingsKeeper struct {
 	commits committer
 	rules   *Rules
 	sealed  board.SettingsRecord
+	value   []byte           // sealed, encoded
+	lost    []byte           // value, when another commit made its version or a later one
 	waiting []ChangeSettings // the first is in flight
 	reading bool
+	readFor uint64 // the base that the newest reading was for
 	out     []SettingsEffect
 }
 
@@ -52,8 +56,8 @@ func (k *SettingsKeeper) Receive(wallMs int64, message SettingsMessage) []Settin
 			k.out = append(k.out, AnnounceSettings{k.rules})
 			k.answer(k.sealed, nil)
 		case fateMoved:
-			k.reading = true
-			k.out = append(k.out, ReadSettings{From: k.rules.Version() + 1})
+			k.lost = k.value
+			k.readNewer()
 		case fateStale, fateUnknown:
 		}
 	case SettingsRead:
@@ -65,6 +69,9 @@ func (k *SettingsKeeper) Receive(wallMs int64, message SettingsMessage) []Settin
 
 // read takes versions that somebody else made; the change in flight lost against them.
 func (k *SettingsKeeper) read(m SettingsRead) {
+	if !k.reading {
+		return // an echo
+	}
 	if m.Failed {
 		k.out = append(k.out, ReadSettings{From: k.rules.Version() + 1})
 		return
@@ -74,15 +81,32 @@ func (k *SettingsKeeper) read(m SettingsRead) {
 		if r.Version == k.rules.Version()+1 {
 			k.rules = k.rules.Next(r)
 		}
+		k.foundOwn(r)
 	}
 	k.commits.version = k.rules.Version()
 	k.out = append(k.out, AnnounceSettings{k.rules})
+}
+
+// foundOwn answers the change that seemed lost and is there: its commit was applied, then another one, then its answer came.
+func (k *SettingsKeeper) foundOwn(r board.SettingsRecord) {
+	if k.lost == nil || r.Version != k.sealed.Version {
+		return
+	}
+	if found, err := EncodeSettingsRecord(r); err == nil && bytes.Equal(found, k.lost) {
+		k.answer(k.sealed, nil)
+	}
+	k.lost = nil
 }
 
 // drive seals the next change that still fits the newest version.
 func (k *SettingsKeeper) drive(wallMs int64) {
 	for k.commits.inFlight == nil && !k.reading && len(k.waiting) > 0 {
 		m := k.waiting[0]
+		if m.Base > k.rules.Version() && m.Base != k.readFor { // made on another node
+			k.readFor = m.Base
+			k.readNewer()
+			return
+		}
 		if m.Base != k.rules.Version() {
 			k.answer(k.rules.Record, board.ErrConflict)
 			continue
@@ -99,8 +123,14 @@ func (k *SettingsKeeper) drive(wallMs int64) {
 			k.answer(board.SettingsRecord{}, err)
 			continue
 		}
+		k.value = value
 		k.out = append(k.out, MakeSettingsCommit{k.commits.seal(next.Version, nil, []store.Row{{Value: value}})})
 	}
+}
+
+func (k *SettingsKeeper) readNewer() {
+	k.reading = true
+	k.out = append(k.out, ReadSettings{From: k.rules.Version() + 1})
 }
 
 func (k *SettingsKeeper) answer(r board.SettingsRecord, err error) {

@@ -19,7 +19,7 @@ const (
 	ShardBlockOpenMax = 32
 	// ShardBlockTicketsMax is how many tickets of a shard for one block may lie at or above its floor; beyond: busy.
 	ShardBlockTicketsMax = 256
-	// ShardBansMax is how many bans one commit carries.
+	// ShardBansMax is how many bans wait for a commit, and one commit carries; beyond: busy.
 	ShardBansMax = 64
 	// ResendMs is how long a shard waits for TilesPlaced before it sends a charge again.
 	ResendMs = 500
@@ -28,7 +28,8 @@ const (
 	// CloseMs is how long a placed charge waits for another commit to carry its closing.
 	CloseMs = 1000
 	// DeposedMs is how long the loser of a duel leaves the partition alone; up to half of it is added at random.
-	DeposedMs = 1000
+	DeposedMs    = 1000
+	DeposedMsMax = DeposedMs + DeposedMs/2
 	// StoreRetryMs is the retry hint when the store is away.
 	StoreRetryMs = 1000
 	// LoadRetryMs is how long a core waits before it asks the store again after a failed read.
@@ -58,7 +59,8 @@ type Shard struct {
 	head        []*charge // open or closing in the committed head, in the order of their tickets
 	users       map[board.UserID]*charge
 	blocks      map[board.BlockID]*blockLoad
-	rowsAsked   []board.UserID // until the shard is loaded
+	rowsAsked   []board.UserID // until the shard is loaded, or the store answers again
+	reads       map[board.UserID]*rowKnown
 	bans        []AskBan
 	sealed      sealedShard
 	unclosed    int // queued, in flight and open charges
@@ -80,6 +82,13 @@ type charge struct {
 	overdue  bool
 	job      *job   // ops only
 	cursor   cursor // ops only: behind this charge
+}
+
+// rowKnown is what happened to a user's row while it was being read: the store's answer may be older.
+type rowKnown struct {
+	row    store.UserRow
+	charge bool // row is the user's newest charge
+	ban    bool // row.BannedUntilMs is the user's newest ban
 }
 
 type chargeState uint8
@@ -111,7 +120,8 @@ type sealedShard struct {
 
 // NewShard returns the core of a shard that has to be loaded. random gives attempt ids and jitter.
 func NewShard(index int, node Node, rules *Rules, random func() uint64) *Shard {
-	s := &Shard{index: index, node: node, random: random, rules: rules}
+	// Answers to an earlier core of this shard may still arrive: no generation of it may come again.
+	s := &Shard{index: index, node: node, random: random, rules: rules, generation: random()}
 	s.commits = committer{
 		partition: store.Shard(index), random: random,
 		owner: store.Owner{Address: node.Address, Incarnation: node.Incarnation},
@@ -124,11 +134,11 @@ func (s *Shard) forget() {
 	s.commits.reset()
 	s.loaded, s.loading, s.inForce, s.lastAtMs = false, false, 0, 0
 	s.queue, s.head, s.bans, s.sealed, s.unclosed, s.closings, s.closeAt = nil, nil, nil, sealedShard{}, 0, 0, 0
-	s.rowsAsked = nil
+	s.rowsAsked, s.reads = nil, map[board.UserID]*rowKnown{}
 	s.users, s.blocks, s.jobs = map[board.UserID]*charge{}, map[board.BlockID]*blockLoad{}, jobs{}
 }
 
-// Generation counts the lives of the shard's memory.
+// Generation names the life of the shard's memory; the next one is one higher.
 func (s *Shard) Generation() uint64 { return s.generation }
 
 // Now returns the shard's clock: the wall clock, or the latest time it has given out if that is later. A clock that jumps
@@ -158,7 +168,7 @@ func (s *Shard) Receive(wallMs int64, message ShardMessage) []ShardEffect {
 			s.rules = m.Rules
 		}
 	case HealthChanged:
-		s.refuse = m.Refuse
+		s.healthChanged(m.Refuse)
 	case ChunkRead:
 		s.jobs.chunkRead(m)
 	case StartJob:
@@ -175,17 +185,15 @@ func (s *Shard) Receive(wallMs int64, message ShardMessage) []ShardEffect {
 // ForUser handles a message that a user of this shard is to get.
 func (s *Shard) ForUser(wallMs int64, user board.UserID, message UserMessage) []ShardEffect {
 	s.out = s.out[:0]
-	place, placing := message.(PlaceTile)
 	if s.deposed(wallMs) {
-		switch {
-		case placing && place.Forwarded:
-			s.deposedToMs = 0 // the owner's own node thinks that it is us: serve it
-		default:
-			s.emit(ForwardToOwner{Address: s.deposedBy, Message: forwarded(message)})
+		onward, again := forwarded(message)
+		if !again {
+			s.emit(ForwardToOwner{Address: s.deposedBy, Message: onward})
 			return s.out
 		}
+		s.deposedToMs = 0 // the owner's own node thinks that it is us: serve it
 	}
-	s.emit(TellUser{User: user, Message: withNewestRules(message, s.rules)})
+	s.emit(TellUser{User: user, Message: withRules(message, s.rules)})
 	s.drive(wallMs)
 	return s.out
 }
@@ -198,16 +206,15 @@ func (s *Shard) FromUser(wallMs int64, effect UserEffect) []ShardEffect {
 		switch {
 		case e.Generation != s.generation:
 		case s.loaded:
-			s.emit(ReadRow{Generation: s.generation, User: e.User})
+			s.readRow(e.User)
 		default:
 			s.rowsAsked = append(s.rowsAsked, e.User)
 		}
 	case AskCharge:
 		s.askCharge(wallMs, e)
 	case AskBan:
-		if e.Generation == s.generation {
-			s.bans = append(s.bans, e)
-		}
+		s.askBan(e)
+	case Answer, TellStatus, UserIdle: // not for the shard
 	}
 	s.drive(wallMs)
 	return s.out
@@ -217,19 +224,21 @@ func (s *Shard) emit(e ShardEffect) { s.out = append(s.out, e) }
 
 func (s *Shard) tell(user board.UserID, m UserMessage) { s.emit(TellUser{User: user, Message: m}) }
 
-func (s *Shard) deposed(wallMs int64) bool { return wallMs < s.deposedToMs }
+func (s *Shard) deposed(wallMs int64) bool { return waits(wallMs, s.deposedToMs, DeposedMsMax) }
 
 // drive takes the next step that the state allows: load, or ask for a slot.
 func (s *Shard) drive(wallMs int64) {
 	switch {
 	case s.deposed(wallMs) || s.rules == nil:
 	case !s.loaded:
-		if !s.loading && wallMs >= s.loadAtMs {
+		if !s.loading && !waits(wallMs, s.loadAtMs, LoadRetryMs) {
 			s.loading = true
 			s.emit(LoadShard{Generation: s.generation})
 		}
 	default:
-		s.jobs.next(s, wallMs)
+		if s.refuse == board.CodeOK {
+			s.jobs.next(s, wallMs)
+		}
 		if s.refuse != board.CodeClock && s.hasWork(wallMs) && s.commits.askSlot() {
 			s.emit(TakeSlot{})
 		}
@@ -237,8 +246,11 @@ func (s *Shard) drive(wallMs int64) {
 }
 
 func (s *Shard) hasWork(wallMs int64) bool {
-	return len(s.queue) > 0 || len(s.bans) > 0 || s.jobs.changed() || s.inForce != s.rules.Version() ||
-		s.closings > 0 && wallMs >= s.closeAt
+	if s.refuse == board.CodeClock {
+		return false // nothing is sealed under a clock that is not trusted
+	}
+	return len(s.queue) > 0 && s.refuse == board.CodeOK || len(s.bans) > 0 || s.jobs.changed() || s.inForce != s.rules.Version() ||
+		s.closings > 0 && !waits(wallMs, s.closeAt, CloseMs)
 }
 
 // askCharge queues a charge unless the load or a refusal of the whole shard speaks against it.
@@ -262,6 +274,43 @@ func (s *Shard) askCharge(wallMs int64, e AskCharge) {
 		s.enqueue(&charge{before: e.Before, banned: e.Before.BannedUntilMs, Charge: store.Charge{
 			User: e.User, Turn: e.Turn, Nonce: e.Nonce, At: e.At, Colour: e.Colour, Kind: board.KindUser,
 		}})
+	}
+}
+
+// refuseQueued takes a charge out of what is counted and refuses it: it was not sealed, so nothing has happened.
+func (s *Shard) refuseQueued(c *charge, code board.Code, waitMs int64) {
+	s.release(c)
+	if s.users[c.User] == c {
+		delete(s.users, c.User)
+	}
+	s.tell(c.User, ChargeRefused{Turn: c.Turn, Code: code, WaitMs: waitMs, Rules: s.rules})
+}
+
+// healthChanged stops new charges, those included that are queued: their users hear at once.
+func (s *Shard) healthChanged(refuse board.Code) {
+	s.refuse = refuse
+	if refuse == board.CodeOK {
+		return
+	}
+	queue := s.queue
+	s.queue = nil
+	for _, c := range queue {
+		if c.Kind == board.KindUser {
+			s.refuseQueued(c, refuse, StoreRetryMs)
+		} else {
+			s.queue = append(s.queue, c) // a job's: it waits
+		}
+	}
+}
+
+// askBan queues a ban for the next commit, which takes all that are queued: then what the user knew of its row still holds.
+func (s *Shard) askBan(e AskBan) {
+	switch {
+	case e.Generation != s.generation: // the user hears ReloadUser and answers "unknown"
+	case len(s.bans) >= ShardBansMax:
+		s.tell(e.User, BanRefused{UntilMs: e.UntilMs, Code: board.CodeBusy, WaitMs: BusyRetryMs})
+	default:
+		s.bans = append(s.bans, e)
 	}
 }
 
@@ -309,7 +358,7 @@ func (s *Shard) slotGranted(wallMs int64) {
 		return
 	}
 	s.commits.wantsSlot = false
-	if !s.loaded || s.deposed(wallMs) || !s.hasWork(wallMs) || s.refuse == board.CodeClock {
+	if !s.loaded || s.deposed(wallMs) || !s.hasWork(wallMs) {
 		s.emit(DropSlot{})
 		return
 	}
@@ -344,6 +393,9 @@ func (s *Shard) applied(wallMs int64) {
 	s.dropClosed(sealed.closings)
 	for _, ban := range sealed.bans {
 		s.setBanned(ban)
+		if known := s.reads[ban.User]; known != nil {
+			known.row.BannedUntilMs, known.ban = ban.UntilMs, true
+		}
 		s.tell(ban.User, BanWritten{UntilMs: ban.UntilMs, Rules: s.rules})
 	}
 	s.jobs.applied(sealed.jobs)
@@ -399,6 +451,11 @@ func (s *Shard) dropClosed(closings []*charge) {
 		}
 		if s.users[c.User] == c {
 			delete(s.users, c.User)
+		}
+		if known := s.reads[c.User]; known != nil && c.Turn >= known.row.Turn {
+			banned := known.row.BannedUntilMs
+			known.row, known.charge = chargeRow(c), true
+			known.row.BannedUntilMs = banned
 		}
 	}
 	s.closings -= len(closings)
@@ -471,15 +528,20 @@ func (s *Shard) tick(wallMs int64) {
 	if !s.loaded {
 		return
 	}
+	rows := s.rowsAsked
+	s.rowsAsked = nil
+	for _, user := range rows {
+		s.readRow(user)
+	}
 	var again []*charge
 	for _, c := range s.head {
 		if c.state != chargeOpen {
 			continue
 		}
-		if wallMs-c.sentAtMs >= ResendMs || wallMs < c.sentAtMs {
+		if !waits(wallMs, c.sentAtMs+ResendMs, ResendMs) {
 			again = append(again, c)
 		}
-		if !c.overdue && wallMs-c.madeAtMs >= OverdueMs && c.Kind == board.KindUser {
+		if !c.overdue && !waits(wallMs, c.madeAtMs+OverdueMs, OverdueMs) && c.Kind == board.KindUser {
 			c.overdue = true
 			s.tell(c.User, ChargeOverdue{Turn: c.Turn, Rules: s.rules})
 		}
@@ -506,25 +568,22 @@ func chargeRow(c *charge) store.UserRow {
 	}
 }
 
-func forwarded(m UserMessage) UserMessage {
-	if p, ok := m.(PlaceTile); ok {
-		p.Forwarded, p.Rules = true, nil
-		return p
-	}
-	return m
-}
-
-func withNewestRules(m UserMessage, rules *Rules) UserMessage {
+// forwarded returns the message as it is forwarded, and whether it was forwarded before: once is enough.
+func forwarded(m UserMessage) (onward UserMessage, again bool) {
 	switch m := m.(type) {
 	case PlaceTile:
-		m.Rules = rules
-		return m
+		again, m.Forwarded, m.Rules = m.Forwarded, true, nil
+		return m, again
 	case RegisterSession:
-		m.Rules = rules
-		return m
+		again, m.Forwarded, m.Rules = m.Forwarded, true, nil
+		return m, again
+	case ForgetSession:
+		again, m.Forwarded = m.Forwarded, true
+		return m, again
 	case SetBan:
-		m.Rules = rules
-		return m
+		again, m.Forwarded, m.Rules = m.Forwarded, true, nil
+		return m, again
+	default:
+		return m, true // never leaves its node
 	}
-	return m
 }

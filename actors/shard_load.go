@@ -39,29 +39,71 @@ func (s *Shard) shardLoaded(wallMs int64, m ShardLoaded) {
 		}
 	}
 	for _, user := range s.rowsAsked {
-		s.emit(ReadRow{Generation: s.generation, User: user})
+		s.readRow(user)
 	}
 	s.rowsAsked = nil
 	s.sendCharges(wallMs, slices.Clone(s.head))
 	s.reportInForce()
 }
 
-// rowRead passes a user's row on, with what the shard knows beyond it.
+// readRow asks the store for a user's row, unless an answer is under way already.
+func (s *Shard) readRow(user board.UserID) {
+	if s.reads[user] == nil {
+		s.reads[user] = new(rowKnown)
+		s.emit(ReadRow{Generation: s.generation, User: user})
+	}
+}
+
+// rowRead passes a user's row on as it is now: the store's answer, and what happened since the store was asked. What the
+// user is told later builds on this.
 func (s *Shard) rowRead(wallMs int64, m RowRead) {
-	if m.Generation != s.generation || !s.loaded {
+	known := s.reads[m.User]
+	if m.Generation != s.generation || !s.loaded || known == nil {
 		return
 	}
-	row, open := m.Row, false
-	for _, c := range s.head {
-		if c.User != m.User || c.Kind != board.KindUser || c.Turn < row.Turn {
-			continue
-		}
-		row, open = chargeRow(c), c.state == chargeOpen
-		row.BannedUntilMs = m.Row.BannedUntilMs
+	delete(s.reads, m.User)
+	loaded := UserRowLoaded{Generation: s.generation, Row: m.Row, Failed: m.Failed, Rules: s.rules, NowMs: s.Now(wallMs)}
+	if m.Failed {
+		s.rowsAsked = append(s.rowsAsked, m.User) // again at the next tick
+		s.tell(m.User, loaded)
+		return
 	}
-	s.tell(m.User, UserRowLoaded{
-		Generation: s.generation, Row: row, Open: open, Failed: m.Failed, Rules: s.rules, NowMs: s.Now(wallMs),
-	})
+	row := &loaded.Row
+	banned := row.BannedUntilMs
+	if known.ban {
+		banned = known.row.BannedUntilMs
+	}
+	pending := s.users[m.User]
+	if pending != nil && pending.state < chargeOpen {
+		loaded.Placing = &pending.Charge
+		if pending.state == chargeSealed && row.Turn == pending.Turn && row.Nonce == pending.Nonce {
+			*row = pending.before // the store shows the commit in flight already
+		}
+	}
+	if known.charge && known.row.Turn >= row.Turn {
+		*row = known.row
+	}
+	var newest *charge
+	for _, c := range s.head {
+		if c.User == m.User && c.Kind == board.KindUser && c.Turn >= row.Turn {
+			newest, *row = c, chargeRow(c)
+		}
+	}
+	loaded.Open = newest != nil && newest.state == chargeOpen
+	if row.Turn > 0 && row.Sequence == 0 && !loaded.Open {
+		s.reload(wallMs) // the row of an open charge that is not in this head: a newer head exists
+		return
+	}
+	for _, ban := range slices.Concat(s.sealed.bans, s.bans) { // as good as written: no charge may come before it
+		if ban.User == m.User {
+			banned = ban.UntilMs
+		}
+	}
+	row.BannedUntilMs = banned
+	s.tell(m.User, loaded)
+	if newest != nil && newest.overdue {
+		s.tell(m.User, ChargeOverdue{Turn: newest.Turn, Rules: s.rules})
+	}
 }
 
 // moved ends a life of the shard: somebody else made the version that was in flight.
@@ -77,6 +119,7 @@ func (s *Shard) moved(wallMs int64, head store.Head) {
 // their mailboxes.
 func (s *Shard) reload(wallMs int64) {
 	s.generation++
+	s.jobs.lost()
 	s.forget()
 	s.loadAtMs = wallMs
 	s.emit(TellUsers{ReloadUser{Generation: s.generation}})

@@ -47,8 +47,7 @@ func (b *shardBuilder) bannedUntil(user board.UserID, known int64) int64 {
 
 // bans writes the rows of bans, each on top of the user's newest durable charge.
 func (b *shardBuilder) bans() {
-	taken := min(len(b.s.bans), ShardBansMax)
-	for _, ban := range b.s.bans[:taken] {
+	for _, ban := range b.s.bans {
 		if b.banned == nil {
 			b.banned = map[board.UserID]int64{}
 		}
@@ -62,8 +61,7 @@ func (b *shardBuilder) bans() {
 		row.BannedUntilMs = ban.UntilMs
 		b.fits(string(ban.User), row.AppendTo(nil))
 	}
-	b.sealed.bans = append(b.sealed.bans, b.s.bans[:taken]...)
-	b.s.bans = b.s.bans[taken:]
+	b.sealed.bans, b.s.bans = b.s.bans, nil
 }
 
 // closings writes the sequence into the row of each placed charge and leaves the charge out of the head. A row that a newer
@@ -103,15 +101,13 @@ func (b *shardBuilder) jobs() {
 func (b *shardBuilder) charges() {
 	s := b.s
 	version := s.commits.version + 1
-	for len(s.queue) > 0 {
+	for len(s.queue) > 0 && s.refuse == board.CodeOK {
 		c := s.queue[0]
 		if c.Kind == board.KindUser {
 			c.banned = b.bannedUntil(c.User, c.banned)
 			if code, wait := b.check(c); code != board.CodeOK {
 				s.queue = s.queue[1:]
-				s.release(c)
-				delete(s.users, c.User)
-				s.tell(c.User, ChargeRefused{Turn: c.Turn, Code: code, WaitMs: wait, Rules: s.rules})
+				s.refuseQueued(c, code, wait)
 				continue
 			}
 		}
@@ -141,9 +137,6 @@ func (b *shardBuilder) charges() {
 func (b *shardBuilder) check(c *charge) (board.Code, int64) {
 	if code := b.s.rules.Settings().CheckPlacement(c.At, c.Colour); code != board.CodeOK {
 		return code, 0
-	}
-	if b.s.refuse != board.CodeOK {
-		return b.s.refuse, StoreRetryMs
 	}
 	row := c.before
 	row.BannedUntilMs = c.banned

@@ -21,6 +21,9 @@ const (
 	// SessionNotesMax is how many answers wait for a full socket; the oldest is dropped and counted beyond (the client asks
 	// again with the same turn and nonce).
 	SessionNotesMax = 16
+	// FeedAnswerMs is how long a session waits for the feed before it asks again, or goes on without: a feed that fails in the
+	// middle of a question does not answer it.
+	FeedAnswerMs = 1000
 )
 
 // Hello is what every session of a node hears of it.
@@ -42,6 +45,7 @@ type Subscriber struct {
 	order    []*session // writes start at a rotating place, so that nobody is always last
 	turn     int
 	online   int
+	asks     uint64 // numbers the questions to the feed
 	counters SubscriberCounters
 	out      []SubscriberEffect
 }
@@ -61,10 +65,10 @@ type session struct {
 	state   sessionState
 	chunks  wire.ChunkRect // when not whole
 	whole   bool
-	resume  uint64
 	lagging bool                     // the socket kept a tail, or chunks are missed
 	missed  map[board.ChunkID]uint64 // sequence that the client holds of each chunk that it misses
-	asked   bool                     // for the missed chunks
+	ask     uint64                   // the question for the missed chunks that waits for the feed's answer; 0: none
+	askMs   int64                    // when the feed was asked last
 	stale   bool                     // the settings changed while the socket was full
 	notes   []wire.Sealed            // answers that wait for the socket
 	heardMs int64
@@ -116,19 +120,19 @@ func (s *Subscriber) Receive(wallMs int64, message SubscriberMessage) []Subscrib
 	case SessionSent:
 		if x := s.sessions[m.Session]; x != nil {
 			x.heardMs = wallMs
-			s.sent(x, m.Message)
+			s.sent(wallMs, x, m.Message)
 		}
 	case FrameMade:
-		s.frame(m)
+		s.frame(wallMs, m)
 	case SettingsTold:
-		s.settings(m)
+		s.settings(wallMs, m)
 	case TableMade:
 		s.tick, s.rules, s.hashes = m.Tick, m.Rules, m.Hashes
 		for _, mark := range m.Table {
 			s.table[mark.Chunk] = mark
 		}
 	case RepairMade:
-		s.repaired(m)
+		s.repaired(wallMs, m)
 	case ResumeMade:
 		s.resumed(m)
 	case Answered:
@@ -170,7 +174,7 @@ func (s *Subscriber) open(wallMs int64, m SessionOpened) {
 // answered passes an answer on; a refusal fetches the tile's true colour first.
 func (s *Subscriber) answered(x *session, m Answered) {
 	o := &m.Outcome
-	if o.Verdict == board.VerdictRefused && !o.TrueColour && s.rules.Settings().Bounds().Contains(o.At) {
+	if o.Verdict == board.VerdictRefused && !m.Coloured && s.rules.Settings().Bounds().Contains(o.At) {
 		s.emit(ToFeed{GetColour{Subscriber: s.index, Answered: m}})
 		return
 	}
@@ -197,10 +201,10 @@ func (s *Subscriber) closed(id wire.SessionID) {
 }
 
 // sent acts on a client's message.
-func (s *Subscriber) sent(x *session, message wire.ClientMessage) {
+func (s *Subscriber) sent(wallMs int64, x *session, message wire.ClientMessage) {
 	switch m := message.(type) {
 	case *wire.Subscribe:
-		s.subscribe(x, m)
+		s.subscribe(wallMs, x, m)
 	case *wire.Repair:
 		s.counters.Repairs++
 		s.emit(ToFeed{GetRepair{Subscriber: s.index, Session: x.id, Chunks: s.within(x, m.Chunks)}})
@@ -221,7 +225,7 @@ func (x *session) sees(c board.ChunkID) bool {
 	return x.whole || c.Col() >= r.Col && c.Col() < r.Col+r.Cols && c.Row() >= r.Row && c.Row() < r.Row+r.Rows
 }
 
-func (s *Subscriber) subscribe(x *session, m *wire.Subscribe) {
+func (s *Subscriber) subscribe(wallMs int64, x *session, m *wire.Subscribe) {
 	switch {
 	case m.Whole && !s.rules.Settings().Whole():
 		s.note(x, wire.SealServer(&wire.Notice{Code: board.CodeBadMessage, Detail: "the board is too large to be sent whole: subscribe to chunks"}))
@@ -231,11 +235,11 @@ func (s *Subscriber) subscribe(x *session, m *wire.Subscribe) {
 		return
 	}
 	x.whole, x.chunks = m.Whole, m.Chunks
-	x.missed, x.asked = nil, false
+	x.missed, x.ask = nil, 0
 	r := m.Resume
 	if m.Whole && r != nil && r.Epoch == s.hello.Epoch && r.Incarnation == s.hello.Incarnation && r.Tick <= s.tick {
 		s.counters.Resumes++
-		x.state, x.resume = sessionResuming, r.Tick
+		x.state, x.askMs = sessionResuming, wallMs
 		s.emit(ToFeed{GetResume{Subscriber: s.index, Session: x.id, Tick: r.Tick}})
 		return
 	}
@@ -288,7 +292,7 @@ func (s *Subscriber) chunkHashes(r wire.ChunkRect) *wire.ChunkHashes {
 }
 
 // frame writes a tick to every live session: the shared frame, or for sessions of some chunks their part of it.
-func (s *Subscriber) frame(m FrameMade) {
+func (s *Subscriber) frame(wallMs int64, m FrameMade) {
 	s.tick, s.hashes = m.Tick, m.Hashes
 	for _, mark := range m.Marks {
 		s.table[mark.Chunk] = mark
@@ -299,7 +303,7 @@ func (s *Subscriber) frame(m FrameMade) {
 		}
 		if x.lagging {
 			x.miss(m.Marks)
-			s.recover(x)
+			s.recover(wallMs, x)
 			return
 		}
 		sealed := m.Whole
@@ -391,7 +395,7 @@ func (s *Subscriber) note(x *session, m wire.Sealed) {
 }
 
 // recover brings a lagging session back to date: the kept tail, waiting settings and answers, then one repair.
-func (s *Subscriber) recover(x *session) {
+func (s *Subscriber) recover(wallMs int64, x *session) {
 	if x.conn.Flush() != wire.WriteDone {
 		return
 	}
@@ -408,7 +412,7 @@ func (s *Subscriber) recover(x *session) {
 		x.notes = x.notes[1:]
 	}
 	x.notes = nil
-	if x.asked || x.conn.Flush() != wire.WriteDone {
+	if x.ask != 0 && waits(wallMs, x.askMs+FeedAnswerMs, FeedAnswerMs) || x.conn.Flush() != wire.WriteDone {
 		return
 	}
 	if len(x.missed) == 0 {
@@ -416,8 +420,9 @@ func (s *Subscriber) recover(x *session) {
 		s.counters.Recoveries++
 		return
 	}
-	x.asked = true
-	ask := GetRepair{Subscriber: s.index, Session: x.id}
+	s.asks++
+	x.ask, x.askMs = s.asks, wallMs
+	ask := GetRepair{Subscriber: s.index, Session: x.id, Ask: x.ask}
 	for id, sequence := range x.missed {
 		ask.Chunks = append(ask.Chunks, wire.ChunkAt{Chunk: id, Sequence: sequence})
 	}
@@ -425,28 +430,30 @@ func (s *Subscriber) recover(x *session) {
 }
 
 // repaired sends a repair: the answer to a client's request, or the end of a lag.
-func (s *Subscriber) repaired(m RepairMade) {
+func (s *Subscriber) repaired(wallMs int64, m RepairMade) {
 	x := s.sessions[m.Session]
-	if x == nil {
+	switch {
+	case x == nil:
 		return
-	}
-	if !x.asked {
+	case m.Ask == 0: // the client's own: what it says of chunks that this session misses is no end of the lag
 		if m.Sealed != nil {
 			s.note(x, m.Sealed)
 		}
 		return
+	case m.Ask != x.ask:
+		return // of an earlier subscription, or late: another answer is on its way
 	}
 	if m.Sealed == nil || s.write(x, m.Sealed) != wire.WriteBusy {
 		for _, c := range m.Chunks {
 			delete(x.missed, c.Chunk)
 		}
 	}
-	x.asked = false
-	s.recover(x)
+	x.ask = 0
+	s.recover(wallMs, x)
 }
 
 // settings puts new settings in force for the frames that follow.
-func (s *Subscriber) settings(m SettingsTold) {
+func (s *Subscriber) settings(wallMs int64, m SettingsTold) {
 	s.rules, s.hashes = m.Rules, m.Hashes
 	old := s.table
 	s.table = make(map[board.ChunkID]ChunkMark, len(m.Table))
@@ -462,13 +469,13 @@ func (s *Subscriber) settings(m SettingsTold) {
 			x.stale = true
 		}
 		if x.state == sessionLive && (!x.whole || s.rules.Settings().Whole()) {
-			s.addChunks(x, added)
+			s.addChunks(wallMs, x, added)
 		}
 	})
 }
 
 // addChunks lets a session have chunks that a grown board shows (again): it misses them, so a repair brings them.
-func (s *Subscriber) addChunks(x *session, added []ChunkMark) {
+func (s *Subscriber) addChunks(wallMs int64, x *session, added []ChunkMark) {
 	for _, mark := range added {
 		if !x.sees(mark.Chunk) {
 			continue
@@ -480,7 +487,7 @@ func (s *Subscriber) addChunks(x *session, added []ChunkMark) {
 	}
 	if len(x.missed) > 0 {
 		s.lag(x)
-		s.recover(x)
+		s.recover(wallMs, x)
 	}
 }
 
@@ -489,13 +496,16 @@ func (s *Subscriber) pass(wallMs int64) {
 	var shared wire.Sealed
 	s.each(func(x *session) {
 		if x.lagging {
-			s.recover(x)
+			s.recover(wallMs, x)
 		}
-		if wallMs-x.heardMs >= PingIdleMs {
+		if x.state == sessionResuming && !waits(wallMs, x.askMs+FeedAnswerMs, FeedAnswerMs) {
+			s.base(x)
+		}
+		if !waits(wallMs, x.heardMs+PingIdleMs, PingIdleMs) {
 			x.heardMs = wallMs
 			x.conn.Ping()
 		}
-		if x.lagging || x.state != sessionLive || wallMs-x.beatMs < HeartbeatMs {
+		if x.lagging || x.state != sessionLive || waits(wallMs, x.beatMs+HeartbeatMs, HeartbeatMs) {
 			return
 		}
 		x.beatMs = wallMs

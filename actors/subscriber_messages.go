@@ -64,6 +64,7 @@ type TableMade struct {
 // RepairMade answers GetRepair: a frame that brings the chunks to the newest frame. From: the feed.
 type RepairMade struct {
 	Session wire.SessionID
+	Ask     uint64 // of GetRepair
 	Chunks  []wire.ChunkAt
 	Sealed  wire.Sealed // empty: nothing to repair
 }
@@ -78,8 +79,9 @@ type ResumeMade struct {
 
 // Answered brings the answer to a placement. From: a user actor.
 type Answered struct {
-	Session wire.SessionID
-	Outcome board.PlaceOutcome
+	Session  wire.SessionID
+	Outcome  board.PlaceOutcome
+	Coloured bool // the feed was asked for the true colour of a refusal; it may know none
 }
 
 // StatusChanged brings the user's turn and cooldown. From: a user actor.

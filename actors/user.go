@@ -23,6 +23,8 @@ const (
 	UserSessionsMax = 64
 	// MaxClockSkewMs is how much later a charge written by another node is released.
 	MaxClockSkewMs = 250
+	// UserBansMax is how many bans of one user wait to be written; beyond: busy.
+	UserBansMax = 8
 	// BusyRetryMs is the retry hint of a busy answer.
 	BusyRetryMs = 250
 )
@@ -54,10 +56,12 @@ type placing struct {
 	replies []SessionRef
 }
 
-// banWaiter waits until a ban is durable.
+// banWaiter waits until a ban is durable. The shard is asked once no placement is under way, and no placement begins before
+// the answer: so the row that the ban is written on is the newest.
 type banWaiter struct {
 	to      SessionRef
 	untilMs int64
+	asked   bool
 }
 
 // NewUser returns the core of a user that knows nothing yet, under the shard's generation.
@@ -83,7 +87,7 @@ func (u *User) Receive(nowMs int64, message UserMessage) []UserEffect {
 	case ChargeRefused:
 		u.chargeRefused(nowMs, m)
 	case ChargeMade:
-		u.chargeMade(nowMs, m)
+		u.chargeMade(m)
 	case ChargePlaced:
 		u.chargePlaced(nowMs, m)
 	case ChargeOverdue:
@@ -93,6 +97,8 @@ func (u *User) Receive(nowMs int64, message UserMessage) []UserEffect {
 		}
 	case BanWritten:
 		u.banWritten(nowMs, m)
+	case BanRefused:
+		u.banSettled(m.UntilMs, board.PlaceOutcome{Verdict: board.VerdictRefused, Code: m.Code, WaitMs: m.WaitMs})
 	case RulesChanged:
 		if u.loaded {
 			u.tellSessions(nowMs, m.Rules)
@@ -114,12 +120,7 @@ func (u *User) wait(m UserMessage) {
 	if r, ok := m.(RegisterSession); ok {
 		u.addSession(r.Session) // hears its status when the row is there
 	} else if len(u.waiting) >= UserWaitingMax {
-		switch m := m.(type) {
-		case PlaceTile:
-			u.answer(m.ReplyTo, u.refusal(m.Request, board.CodeBusy, BusyRetryMs))
-		case SetBan:
-			u.answer(m.ReplyTo, board.PlaceOutcome{Verdict: board.VerdictRefused, Code: board.CodeBusy, WaitMs: BusyRetryMs})
-		}
+		u.refuse(m, board.CodeBusy, BusyRetryMs)
 		return
 	} else {
 		u.waiting = append(u.waiting, m)
@@ -138,9 +139,33 @@ func (u *User) serve(nowMs int64, m UserMessage) {
 		u.addSession(m.Session)
 		u.emit(TellStatus{To: m.Session, Status: u.status(nowMs, m.Rules)})
 	case SetBan:
-		u.bans = append(u.bans, banWaiter{m.ReplyTo, m.UntilMs})
-		u.emit(AskBan{User: u.id, Generation: u.generation, UntilMs: m.UntilMs, Before: u.row})
+		if len(u.bans) >= UserBansMax {
+			u.refuse(m, board.CodeBusy, BusyRetryMs)
+			return
+		}
+		u.bans = append(u.bans, banWaiter{to: m.ReplyTo, untilMs: m.UntilMs})
+		u.askBans()
+	default: // everything else is handled whether the row is loaded or not
 	}
+}
+
+// askBans asks the shard for the bans that wait, unless a placement is under way: its end asks.
+func (u *User) askBans() {
+	if u.placing != nil {
+		return
+	}
+	for i := range u.bans {
+		if b := &u.bans[i]; !b.asked {
+			b.asked = true
+			u.emit(AskBan{User: u.id, Generation: u.generation, UntilMs: b.untilMs, Before: u.row})
+		}
+	}
+}
+
+// endPlacing ends the placement under way.
+func (u *User) endPlacing() {
+	u.placing = nil
+	u.askBans()
 }
 
 func (u *User) addSession(s SessionRef) {
@@ -161,16 +186,16 @@ func (u *User) place(nowMs int64, m PlaceTile) {
 		u.join(nowMs, m)
 		return
 	}
+	if u.row.Turn > 0 && u.row.Nonce == r.Nonce && (r.Turn == 0 || r.Turn == u.row.Turn) {
+		u.answer(m.ReplyTo, u.acceptedOutcome(nowMs, m.Rules)) // a retry of the last placement: the same answer (I3)
+		return
+	}
 	if code := u.checkTurn(r); code != board.CodeOK {
 		wait := u.waitMs(nowMs, m.Rules)
 		if code == board.CodeBusy {
 			wait = BusyRetryMs
 		}
 		u.answer(m.ReplyTo, u.refusal(r, code, wait))
-		return
-	}
-	if u.row.Turn > 0 && u.row.Nonce == r.Nonce && (r.Turn == 0 || r.Turn == u.row.Turn) {
-		u.answer(m.ReplyTo, u.acceptedOutcome(nowMs, m.Rules)) // a retry of the last placement: the same answer (I3)
 		return
 	}
 	code, wait := u.check(nowMs, r, m.Rules)
@@ -184,16 +209,15 @@ func (u *User) place(nowMs int64, m PlaceTile) {
 	})
 }
 
-// checkTurn compares the request's turn with the user's, I3. A retry of the last placement passes.
+// checkTurn compares the turn of a new placement with the user's, I3.
 func (u *User) checkTurn(r board.PlaceRequest) board.Code {
-	last := u.row.Turn
-	switch {
-	case r.Turn != 0 && (r.Turn < last || r.Turn == last && r.Nonce != u.row.Nonce):
+	switch last := u.row.Turn; {
+	case r.Turn != 0 && r.Turn <= last:
 		return board.CodeSuperseded
 	case r.Turn > last+1:
 		return board.CodeTurn
-	case u.placing != nil:
-		return board.CodeBusy // another placement of this user is unsettled
+	case u.placing != nil || len(u.bans) > 0:
+		return board.CodeBusy // another placement of this user is unsettled, or a ban is being written
 	}
 	return board.CodeOK
 }
@@ -252,30 +276,20 @@ func (u *User) rowLoaded(nowMs int64, m UserRowLoaded) {
 	if m.Generation != u.generation || u.loaded {
 		return
 	}
-	u.asked = false
 	waiting := u.waiting
 	u.waiting = nil
-	if m.Failed {
+	if m.Failed { // the shard reads again, and the sessions still wait for their status
 		for _, w := range waiting {
-			switch w := w.(type) {
-			case PlaceTile:
-				u.answer(w.ReplyTo, u.refusal(w.Request, board.CodeStore, StoreRetryMs))
-			case SetBan:
-				u.answer(w.ReplyTo, board.PlaceOutcome{Verdict: board.VerdictRefused, Code: board.CodeStore, WaitMs: StoreRetryMs})
-			}
-		}
-		if len(u.sessions) > 0 { // they still wait for their status
-			u.asked = true
-			u.emit(AskRow{User: u.id, Generation: u.generation})
+			u.refuse(w, board.CodeStore, StoreRetryMs)
 		}
 		return
 	}
-	u.loaded = true
-	if u.row.Turn <= m.Row.Turn { // a ChargeMade may have overtaken the row
-		u.row = m.Row
-	}
-	if m.Open && u.placing == nil {
+	u.asked, u.loaded, u.row = false, true, m.Row
+	switch p := m.Placing; {
+	case m.Open:
 		u.placing = chargedPlacing(&u.row)
+	case p != nil:
+		u.placing = &placing{turn: p.Turn, nonce: p.Nonce, at: p.At, colour: p.Colour}
 	}
 	for _, w := range waiting {
 		u.serve(nowMs, withRules(w, m.Rules))
@@ -283,17 +297,21 @@ func (u *User) rowLoaded(nowMs int64, m UserRowLoaded) {
 	u.tellSessions(nowMs, m.Rules)
 }
 
-// withRules replaces the rules that a message had when it began to wait.
+// withRules gives a request newer rules than it came with.
 func withRules(m UserMessage, rules *Rules) UserMessage {
 	switch m := m.(type) {
 	case PlaceTile:
 		m.Rules = rules
 		return m
+	case RegisterSession:
+		m.Rules = rules
+		return m
 	case SetBan:
 		m.Rules = rules
 		return m
+	default:
+		return m
 	}
-	return m
 }
 
 func chargedPlacing(row *store.UserRow) *placing {
@@ -308,10 +326,13 @@ func (u *User) chargeRefused(nowMs int64, m ChargeRefused) {
 	u.answerAll(board.PlaceOutcome{
 		Verdict: board.VerdictRefused, Code: m.Code, Turn: p.turn, Nonce: p.nonce, At: p.at, WaitMs: m.WaitMs, NextTurn: u.row.Turn + 1,
 	})
-	u.placing = nil
+	u.endPlacing()
 }
 
-func (u *User) chargeMade(nowMs int64, m ChargeMade) {
+func (u *User) chargeMade(m ChargeMade) {
+	if !u.loaded {
+		return // the row will tell
+	}
 	u.row = m.Row
 	if p := u.placing; p != nil && p.turn == m.Row.Turn {
 		p.charged = true
@@ -321,7 +342,7 @@ func (u *User) chargeMade(nowMs int64, m ChargeMade) {
 }
 
 func (u *User) chargePlaced(nowMs int64, m ChargePlaced) {
-	if u.row.Turn != m.Turn {
+	if !u.loaded || u.row.Turn != m.Turn {
 		return
 	}
 	u.row.Sequence = m.Sequence
@@ -336,23 +357,25 @@ func (u *User) chargePlaced(nowMs int64, m ChargePlaced) {
 			u.answer(s, outcome)
 		}
 	}
-	u.placing = nil
+	u.endPlacing()
 }
 
-// banWritten answers those who waited for this ban or for one that it replaced.
 func (u *User) banWritten(nowMs int64, m BanWritten) {
+	if !u.loaded {
+		return // the row tells
+	}
 	u.row.BannedUntilMs = m.UntilMs
-	done := 0
-	for i, b := range u.bans {
-		if b.untilMs == m.UntilMs {
-			done = i + 1
-		}
-	}
-	for _, b := range u.bans[:done] {
-		u.answer(b.to, board.PlaceOutcome{Verdict: board.VerdictAccepted})
-	}
-	u.bans = slices.Delete(u.bans, 0, done)
+	u.banSettled(m.UntilMs, board.PlaceOutcome{Verdict: board.VerdictAccepted})
 	u.tellSessions(nowMs, m.Rules)
+}
+
+// banSettled answers the oldest ban that the shard was asked for: it settles them in their order. One of an earlier actor of
+// this user may come first.
+func (u *User) banSettled(untilMs int64, o board.PlaceOutcome) {
+	if len(u.bans) > 0 && u.bans[0].asked && u.bans[0].untilMs == untilMs {
+		u.answer(u.bans[0].to, o)
+		u.bans = slices.Delete(u.bans, 0, 1)
+	}
 }
 
 // reload forgets everything that may be wrong; whoever waits hears that the outcome is unknown (I8).
@@ -378,6 +401,17 @@ func (u *User) answer(to SessionRef, o board.PlaceOutcome) {
 func (u *User) answerAll(o board.PlaceOutcome) {
 	for _, to := range u.placing.replies {
 		u.answer(to, o)
+	}
+}
+
+// refuse answers a request that cannot be served now.
+func (u *User) refuse(m UserMessage, code board.Code, waitMs int64) {
+	switch m := m.(type) {
+	case PlaceTile:
+		u.answer(m.ReplyTo, u.refusal(m.Request, code, waitMs))
+	case SetBan:
+		u.answer(m.ReplyTo, board.PlaceOutcome{Verdict: board.VerdictRefused, Code: code, WaitMs: waitMs})
+	default: // nobody waits for an answer
 	}
 }
 

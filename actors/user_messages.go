@@ -29,32 +29,36 @@ type PlaceTile struct {
 // RegisterSession asks to hear of the user's turns. From: a subscriber, again after each view change. Answer: StatusChanged.
 // Crosses nodes.
 type RegisterSession struct {
-	User    board.UserID
-	Session SessionRef
-	Rules   *Rules
+	User      board.UserID
+	Session   SessionRef
+	Forwarded bool
+	Rules     *Rules
 }
 
 // ForgetSession takes a registration back. From: a subscriber. No answer. Crosses nodes.
 type ForgetSession struct {
-	User    board.UserID
-	Session SessionRef
+	User      board.UserID
+	Session   SessionRef
+	Forwarded bool
 }
 
 // SetBan bans a user until a time in Unix milliseconds, or with 0 takes the ban back. From: the admin API. Answer: Answered
 // with VerdictAccepted when it is durable. Crosses nodes.
 type SetBan struct {
-	User    board.UserID
-	UntilMs int64
-	ReplyTo SessionRef
-	Rules   *Rules
+	User      board.UserID
+	UntilMs   int64
+	ReplyTo   SessionRef
+	Forwarded bool
+	Rules     *Rules
 }
 
-// UserRowLoaded brings the user's row from the store. From: the shard.
+// UserRowLoaded brings the user's row as it is when the shard sends it: later messages build on it. From: the shard.
 type UserRowLoaded struct {
 	Generation uint64
-	Row        store.UserRow // zero for a new user
+	Row        store.UserRow // zero for a new user; bans that are being written included
 	Open       bool          // the row's charge is not on the board yet
-	Failed     bool          // the store could not be read
+	Placing    *store.Charge // the charge after the row's that an earlier actor of this user asked for: not durable yet
+	Failed     bool          // the store could not be read; the shard tries again
 	Rules      *Rules
 	NowMs      int64
 }
@@ -92,6 +96,13 @@ type BanWritten struct {
 	Rules   *Rules
 }
 
+// BanRefused says that the shard did not take a ban. From: the shard.
+type BanRefused struct {
+	UntilMs int64
+	Code    board.Code
+	WaitMs  int64
+}
+
 // RulesChanged says that newer settings are in force in the shard. From: the shard.
 type RulesChanged struct{ Rules *Rules }
 
@@ -114,6 +125,7 @@ func (ChargeMade) userMessage()      {}
 func (ChargePlaced) userMessage()    {}
 func (ChargeOverdue) userMessage()   {}
 func (BanWritten) userMessage()      {}
+func (BanRefused) userMessage()      {}
 func (RulesChanged) userMessage()    {}
 func (ReloadUser) userMessage()      {}
 func (GetIdle) userMessage()         {}
