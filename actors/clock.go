@@ -1,7 +1,9 @@
 package actors
 
 import (
+	"math"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -36,6 +38,8 @@ func (c *SystemClock) Read() (wallMs, monoMs int64) {
 type clockGuard struct {
 	clock Clock
 
+	steady atomic.Int64 // wall minus monotonic while trusted; noOffset otherwise. Read without the lock.
+
 	mu      sync.Mutex // guards the fields below
 	known   bool
 	offset  int64 // wall minus monotonic, trusted
@@ -44,14 +48,24 @@ type clockGuard struct {
 	trusted bool
 }
 
-func newClockGuard(c Clock) *clockGuard { return &clockGuard{clock: c, trusted: true} }
+// noOffset says that now has to take the lock.
+const noOffset = math.MinInt64
+
+func newClockGuard(c Clock) *clockGuard {
+	g := &clockGuard{clock: c, trusted: true}
+	g.steady.Store(noOffset)
+	return g
+}
 
 // now returns the wall clock in Unix milliseconds, and whether it is trusted.
 func (g *clockGuard) now() (int64, bool) {
 	wall, mono := g.clock.Read()
+	offset := wall - mono
+	if steady := g.steady.Load(); steady != noOffset && offset >= steady-1 && offset <= steady+1 {
+		return wall, true // every message asks: the usual case takes no lock
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	offset := wall - mono
 	switch {
 	case !g.known:
 		g.known, g.offset = true, offset
@@ -65,6 +79,10 @@ func (g *clockGuard) now() (int64, bool) {
 		g.leapt, g.sinceMs = offset, mono
 	case mono-g.sinceMs >= ClockStayMs:
 		g.trusted, g.offset = true, offset
+	}
+	g.steady.Store(noOffset)
+	if g.trusted {
+		g.steady.Store(g.offset)
 	}
 	return wall, g.trusted
 }

@@ -18,7 +18,7 @@ type feedActor struct {
 	sys        *System
 	core       *Feed
 	intervalMs int64
-	lastMs     int64 // monotonic time of the last tick
+	lastMs     int64           // monotonic time of the last tick
 	heard      []board.BlockID // blocks whose images the next frame shows for the first time
 }
 
@@ -141,9 +141,7 @@ func (a *subscriberActor) start() {
 	}
 	a.core = NewSubscriber(a.index, a.sys.node, NodeHello{Epoch: a.sys.meta.Epoch, Incarnation: a.sys.node.Incarnation},
 		a.sys.post.rules.Load(), 0)
-	if a.sys.post.feed != nil {
-		a.sys.post.toFeed(GetTable{Subscriber: a.index})
-	}
+	a.sys.post.toFeed(GetTable{Subscriber: a.index})
 }
 
 func (a *subscriberActor) do(effects []SubscriberEffect) {

@@ -203,4 +203,6 @@ func (a *userActor) Receive(ctx actor.Context) {
 	}
 }
 
-func shardName(index int) string { return fmt.Sprintf("shard-%d", index) }
+// shardName and subscriberName are the names of the actors on their node.
+func shardName(index int) string      { return fmt.Sprintf("shard-%d", index) }
+func subscriberName(index int) string { return fmt.Sprintf("subscriber-%d", index) }

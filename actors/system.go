@@ -90,6 +90,7 @@ type System struct {
 	post    *post
 	storing *storing
 	loads   *slots
+	workers *workers
 	ctx     context.Context
 	stop    context.CancelFunc
 	timers  sync.WaitGroup
@@ -136,7 +137,7 @@ func Start(ctx context.Context, config Config) (*System, error) {
 	}
 	s := &System{
 		config: config, node: config.Node, store: config.Store, log: config.Logger, metrics: newMetrics(config.Metrics),
-		guard: newClockGuard(config.Clock), loads: newSlots(LoadsMax),
+		guard: newClockGuard(config.Clock), loads: newSlots(LoadsMax), workers: newWorkers(),
 		counted: make([]atomic.Pointer[SubscriberCounters], config.Subscribers),
 	}
 	s.state.blocks, s.state.begun = map[board.BlockID]bool{}, time.Now()
@@ -220,16 +221,22 @@ func (s *System) spawn(rules *Rules) {
 	s.post.spawnRegion = func(id board.RegionID) *actor.PID {
 		return s.named("region-"+id.String(), "region", func() actor.Actor { return newRegionActor(id, s) })
 	}
-	for i := range s.config.Subscribers {
-		conns := &connections{open: map[wire.SessionID]wire.Conn{}}
-		s.post.subscribers = append(s.post.subscribers, s.named(fmt.Sprintf("subscriber-%d", i), "subscriber",
-			func() actor.Actor { return &subscriberActor{index: i, sys: s, conns: conns} }))
+	// Every address is known before the first actor starts and sends.
+	s.post.feed, s.post.settings = s.actors.NewLocalPID("feed"), s.actors.NewLocalPID("settings")
+	for i := range board.Shards {
+		s.post.shards = append(s.post.shards, s.actors.NewLocalPID(shardName(i)))
 	}
-	s.post.shards = make([]*actor.PID, board.Shards)
-	s.post.feed = s.named("feed", "feed", func() actor.Actor { return &feedActor{sys: s} })
-	s.post.settings = s.named("settings", "settings", func() actor.Actor { return &settingsActor{sys: s} })
-	for i := range s.post.shards {
-		s.post.shards[i] = s.named(shardName(i), "shard", func() actor.Actor { return newShardActor(i, s) })
+	for i := range s.config.Subscribers {
+		s.post.subscribers = append(s.post.subscribers, s.actors.NewLocalPID(subscriberName(i)))
+	}
+	s.named("settings", "settings", func() actor.Actor { return &settingsActor{sys: s} })
+	s.named("feed", "feed", func() actor.Actor { return &feedActor{sys: s} })
+	for i := range s.config.Subscribers { // after the feed, which tells them where every chunk stands
+		conns := &connections{open: map[wire.SessionID]wire.Conn{}}
+		s.named(subscriberName(i), "subscriber", func() actor.Actor { return &subscriberActor{index: i, sys: s, conns: conns} })
+	}
+	for i := range board.Shards {
+		s.named(shardName(i), "shard", func() actor.Actor { return newShardActor(i, s) })
 	}
 }
 
@@ -239,7 +246,8 @@ func (s *System) named(name, kind string, producer func() actor.Actor) *actor.PI
 		s.log.Error("actor panicked", "actor", name, "kind", kind, "reason", fmt.Sprint(reason))
 		return actor.RestartDirective
 	})
-	pid, err := s.root.SpawnNamed(actor.PropsFromProducer(producer, actor.WithGuardian(strategy), actor.WithSupervisor(strategy)), name)
+	pid, err := s.root.SpawnNamed(actor.PropsFromProducer(producer, actor.WithGuardian(strategy), actor.WithSupervisor(strategy),
+		actor.WithDispatcher(s.workers)), name)
 	if err != nil {
 		panic(fmt.Sprintf("actors: spawn %s: %v", name, err)) // a name is used twice
 	}
@@ -249,7 +257,7 @@ func (s *System) named(name, kind string, producer func() actor.Actor) *actor.PI
 // userProps returns how a user actor is spawned by its shard.
 func (s *System) userProps(user board.UserID, generation uint64) *actor.Props {
 	return actor.PropsFromProducer(func() actor.Actor { return &userActor{user: user, sys: s, generation: generation} },
-		actor.WithMailbox(actor.UnboundedLockfree()))
+		actor.WithMailbox(actor.UnboundedLockfree()), actor.WithDispatcher(s.workers))
 }
 
 // startTimers lets time pass in the actors.
@@ -398,4 +406,5 @@ func (s *System) Stop(ctx context.Context) {
 		s.root.Stop(pid)
 	}
 	s.actors.Shutdown()
+	s.workers.close()
 }
