@@ -157,9 +157,18 @@ export class Board {
     });
   }
 
-  /** Repairs that got no answer are asked for again. */
+  /** Repairs under way will not be answered any more: the link is another one. */
   forgetRepairs(): void {
     for (const c of this.#chunks.values()) c.asked = -1;
+  }
+
+  /** Chunks whose repair has not come, or has not helped, are asked for again: from nothing, which any answer heals. */
+  doubtRepairs(): void {
+    for (const c of this.#chunks.values()) {
+      if (c.asked < 0) continue;
+      c.asked = -1;
+      c.blank = true;
+    }
   }
 
   /** How many chunks are behind. */
@@ -245,7 +254,7 @@ export class Board {
     if (chunk.blank && start === 0) this.#setImage(chunk, new Uint8Array(CHUNK_TILES), 0);
     this.#settle(chunk, section, start);
     chunk.sent = Math.max(chunk.sent, endOf(section, start));
-    chunk.asked = -1;
+    if (!isBehind(chunk)) chunk.asked = -1;
   }
 
   /** Brings the tiles from start to the section's end, if they have not passed it and miss nothing before it. */

@@ -122,6 +122,7 @@ export class Input {
       this.#events.moved();
     }
     const touch = e.pointerType === "touch";
+    if (!touch) this.#events.hover(this.#at(e));
     if (!this.#tapping || !meant || (touch && e.timeStamp - this.#downMs > TAP_MS_MAX)) return;
     this.#tapping = false;
     if (e.button === 0 || e.button === 2) this.#events.tap(this.#down.px, this.#down.py, touch, e.button === 2);

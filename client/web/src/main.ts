@@ -42,7 +42,8 @@ class Page {
 
   #frame = 0; // the animation frame asked for, 0 for none
   #tick = 0; // the interval of what counts down, 0 for none
-  #hover: Point | null = null;
+  #mouse: { px: number; py: number } | null = null; // where it is over the board
+  #hover: Point | null = null; // the tile under it
   #selected: Point | null = null;
   #chosen = false; // the selected tile was chosen to place on, not only to look at
   #who = ""; // what the card says of the selected tile
@@ -95,7 +96,10 @@ class Page {
     this.#input = new Input(this.#canvas, this.#camera, {
       moved: () => this.#moved(),
       tap: (px, py, touch, look) => this.#tap(px, py, touch, look),
-      hover: (at) => this.#setHover(at === null ? null : this.#camera.tileAt(at.px, at.py)),
+      hover: (at) => {
+        this.#mouse = at;
+        this.#moved();
+      },
       key: (name) => this.#key(name),
     });
     this.#palette.onChange = () => this.#brushChanged();
@@ -199,6 +203,9 @@ class Page {
 
   #moved(): void {
     const { x, y, zoom } = this.#camera.view;
+    this.#hover = this.#mouse === null ? null : this.#camera.tileAt(this.#mouse.px, this.#mouse.py);
+    this.#renderer.scene.hover = zoom >= ZOOM_LOOK ? this.#hover : null;
+    this.#aim();
     const middle = { x: Math.floor(x), y: Math.floor(y) };
     this.#ui.setCoords(this.#hover ?? this.#selected ?? (zoom >= ZOOM_AIM ? middle : null), zoom);
     this.#draw();
@@ -264,13 +271,6 @@ class Page {
   }
 
   // ---- what hands do ----
-
-  #setHover(tile: Point | null): void {
-    this.#hover = tile;
-    this.#renderer.scene.hover = this.#camera.view.zoom >= ZOOM_LOOK ? tile : null;
-    this.#aim();
-    this.#moved();
-  }
 
   #aim(): void {
     const at = this.#chosen ? this.#selected : this.#hover;

@@ -4,6 +4,8 @@ import { element, setText } from "./dom.ts";
 import type { PaletteEntry } from "./settings.ts";
 
 const LOOK = "look";
+const COLUMNS_MAX = 18;
+const COLUMNS_NARROW_MAX = 9;
 const EYE = "M2 12s3.6-7 10-7 10 7 10 7-3.6 7-10 7-10-7-10-7z";
 
 export class Palette {
@@ -45,6 +47,11 @@ export class Palette {
     const legend = this.#group.querySelector("legend")!;
     const open = entries.flatMap((e, i) => (e.closed ? [] : [this.#option(String(i), e.name, this.css(i))]));
     this.#group.replaceChildren(legend, this.#option(LOOK, "Look at tiles", null), ...open);
+    // Rows of about the same length, whatever the number of colours.
+    for (const [name, most] of [["--columns", COLUMNS_MAX], ["--columns-narrow", COLUMNS_NARROW_MAX]] as const) {
+      const count = open.length + 1;
+      this.#group.style.setProperty(name, String(Math.ceil(count / Math.ceil(count / most))));
+    }
     this.#group.disabled = false;
     this.#take(this.#colour);
   }

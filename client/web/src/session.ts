@@ -392,7 +392,7 @@ export class Session {
 
   #repair(): void {
     const now = this.#world.clock.now();
-    if (now - this.#repairedMs >= REPAIR_ANSWER_MS_MAX) this.board.forgetRepairs();
+    if (now - this.#repairedMs >= REPAIR_ANSWER_MS_MAX) this.board.doubtRepairs();
     const chunks = this.board.takeRepairs(wire.REPAIR_CHUNKS_MAX);
     if (chunks.length > 0) {
       this.#repairedMs = now;

@@ -73,11 +73,18 @@ test("other chunks flow while one is behind", () => {
   assert.equal(b.behind(), 1);
 });
 
-test("a repair that got no answer is asked for again", () => {
-  const b = based(5);
-  b.takeRepairs(100);
-  b.forgetRepairs();
-  assert.equal(b.takeRepairs(100).length, 1);
+test("a repair that got no answer, or one that does not help, is asked for again from nothing", () => {
+  const b = based(2);
+  b.apply(repair(0, [7, 1], [8, 2]));
+  b.base(20, [{ chunk: C, sequence: 5 }]);
+  assert.deepEqual(b.takeRepairs(100), [{ chunk: C, sequence: 2 }]);
+  b.apply(repair(3, [9, 3], [9, 4]));
+  assert.deepEqual(b.takeRepairs(100), [], "the answer may still be on its way");
+  b.doubtRepairs();
+  assert.deepEqual(b.takeRepairs(100), [{ chunk: C, sequence: 0 }]);
+  b.apply(repair(0, [7, 1], [8, 2], [8, 8], [9, 3], [9, 4]));
+  assert.ok(b.level());
+  assert.equal(b.colourAt(58, 100), 8);
 });
 
 test("a frame that comes twice counts once", () => {
