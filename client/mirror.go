@@ -295,16 +295,11 @@ func (m *Mirror) Behind(most int) []wire.ChunkAt {
 	return list
 }
 
-// Forget forgets what Behind has asked for, after the connection was lost.
-func (m *Mirror) Forget() { m.reset(func(c *mirrorChunk) { c.asked = false }) }
-
 // Retry lets Behind name chunks again that a repair did not help.
-func (m *Mirror) Retry() { m.reset(func(c *mirrorChunk) { c.resting = false }) }
-
-func (m *Mirror) reset(f func(*mirrorChunk)) {
+func (m *Mirror) Retry() {
 	for i := range m.chunks {
 		m.count(&m.chunks[i], -1)
-		f(&m.chunks[i])
+		m.chunks[i].resting = false
 		m.count(&m.chunks[i], +1)
 	}
 }

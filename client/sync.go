@@ -119,10 +119,6 @@ func (y *syncer) lost() {
 	y.dropBuffer()
 	y.hashesOf, y.hashesSent = nil, false
 	y.out, y.fetch, y.fault = nil, false, ""
-	if y.mirror != nil {
-		y.mirror.Forget()
-		y.mirror.Retry()
-	}
 }
 
 // base answers the subscription.
@@ -240,9 +236,16 @@ func (y *syncer) settingsChanged(s *wire.SettingsChanged) {
 	y.ask()
 }
 
+// newSettings adopts settings. When versions were left out in between, chunks may have been hidden and shown again without
+// a word: a new base tells where everything stands.
 func (y *syncer) newSettings(s *wire.SettingsChanged) {
-	if s.Settings.Version > y.mirror.settings.Version {
-		y.mirror.ApplySettings(&s.Settings)
+	was := y.mirror.settings.Version
+	if s.Settings.Version <= was {
+		return
+	}
+	y.mirror.ApplySettings(&s.Settings)
+	if s.Settings.Version > was+1 {
+		y.subscribe(nil)
 	}
 }
 
@@ -275,7 +278,6 @@ func (y *syncer) heartbeat(h *wire.Heartbeat) (have board.Hashes, diverged bool)
 	if have == h.Hashes {
 		return have, false
 	}
-	y.divergences++
 	y.heal()
 	y.ask()
 	return have, true
@@ -283,6 +285,7 @@ func (y *syncer) heartbeat(h *wire.Heartbeat) (have board.Hashes, diverged bool)
 
 // heal asks for the hashes of everything mirrored.
 func (y *syncer) heal() {
+	y.divergences++
 	y.ahead = 0
 	y.mirror.rehash()
 	y.hashesOf = append(y.hashesOf, split(y.mirror.area, wire.HashesChunksMax)...)

@@ -2,8 +2,10 @@ package client
 
 import (
 	"bytes"
-	"maps"
+	"math/rand/v2"
+	"os"
 	"slices"
+	"strconv"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -12,9 +14,11 @@ import (
 	"github.com/placed-board/placed/wire"
 )
 
+type failer interface{ Fatalf(string, ...any) }
+
 // link is a syncer and a model session with what is on its way between them.
 type link struct {
-	t        interface{ Fatalf(string, ...any) }
+	t        failer
 	b        *modelBoard
 	s        *modelSession
 	y        *syncer
@@ -24,7 +28,7 @@ type link struct {
 	faults   []string // connections that the client gave up
 }
 
-func newLink(t interface{ Fatalf(string, ...any) }, b *modelBoard, pick func(int) int, whole bool, rect wire.ChunkRect) *link {
+func newLink(t failer, b *modelBoard, pick func(int) int, whole bool, rect wire.ChunkRect) *link {
 	l := &link{t: t, b: b, y: &syncer{whole: whole, rect: rect}}
 	l.s = &modelSession{b: b, pick: pick}
 	return l
@@ -170,120 +174,165 @@ func (l *link) check() {
 
 // TestConverge: any interleaving of frames, lags, repeats, losses, bodies of any age, repairs, subscriptions, changes of
 // settings and restarts ends in the node's board (I5), and on the way no heartbeat ever finds another one.
-func TestConverge(t *testing.T) { rapid.Check(t, func(rt *rapid.T) { converge(rt, false) }) }
+func TestConverge(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		pick := func(n int) int { return rapid.IntRange(0, n-1).Draw(rt, "pick") }
+		converge(rt, pick, rapid.IntRange(0, 60).Draw(rt, "steps"), false)
+	})
+}
 
-// TestHeal: so does a node that loses frames without knowing, and a mirror with wrong tiles: hashes show it.
-func TestHeal(t *testing.T) { rapid.Check(t, func(rt *rapid.T) { converge(rt, true) }) }
+// TestSimConverge is the same over longer runs. PLACED_SIM_SEEDS says how many.
+func TestSimConverge(t *testing.T) { simulate(t, false) }
 
-func converge(rt *rapid.T, faults bool) {
-	whole := rapid.Bool().Draw(rt, "whole")
-	rect := wire.ChunkRect{Col: 1, Row: 0, Cols: 2, Rows: 3}
-	b := newModelBoard(7, 1, 250, 240) // 25 chunks
-	pick := func(n int) int { return rapid.IntRange(0, n-1).Draw(rt, "pick") }
-	l := newLink(rt, b, pick, whole, rect)
-	place := func() {
-		for range 1 + pick(8) {
-			b.place(board.Point{X: pick(6) * 49, Y: pick(6) * 47}, board.Colour(pick(4)))
-		}
+// TestSimHeal: a node that loses frames without knowing, and mirrors with wrong tiles. Hashes show it.
+func TestSimHeal(t *testing.T) { simulate(t, true) }
+
+func simulate(t *testing.T, faults bool) {
+	seeds := 500
+	if n, err := strconv.Atoi(os.Getenv("PLACED_SIM_SEEDS")); err == nil {
+		seeds = n
 	}
-	publish := func() {
-		if tick, ok := b.publish(); ok {
-			l.s.published(tick)
-		}
-	}
-	for range pick(40) {
-		place()
-	}
-	publish()
-	actions := map[string]func(*rapid.T){
-		"place":   func(*rapid.T) { place() },
-		"publish": func(*rapid.T) { place(); publish() },
-		"down":    func(*rapid.T) { l.down() },
-		"up":      func(*rapid.T) { l.upward() },
-		"quiet":   func(*rapid.T) { l.quiet() },
-		"connect": func(*rapid.T) { l.connect() },
-		"lose":    func(*rapid.T) { l.lose() },
-		"lag":     func(*rapid.T) { l.s.lag() },
-		"recover": func(*rapid.T) { l.s.recover() },
-		"heartbeat": func(*rapid.T) { // far apart: nothing is on its way for so long
-			for l.down() || l.upward() {
-			}
-			l.s.heartbeat()
-		},
-		"cache": func(*rapid.T) {
-			if len(l.old) < 8 {
-				l.old = append(l.old, wire.AppendBoard(nil, b.body()))
-			}
-		},
-		"fetched": func(*rapid.T) {
-			if len(l.old) > 0 {
-				l.fetched(l.old[pick(len(l.old))])
-			}
-		},
-		"no body": func(*rapid.T) {
-			if l.fetching {
-				l.y.noBody()
-				l.fetching = false
-				l.act()
-			}
-		},
-		"full buffer": func(*rapid.T) {
-			if l.y.loading && !l.y.direct {
-				l.y.bufferSize = loadBufferBytesMax
-			}
-		},
-		"repeat": func(*rapid.T) { // of a frame that is on its way
-			if n := len(l.s.out); n > 0 && wire.IsFrame(l.s.out[n-1]) && !repairFrame(l.s.out[n-1]) {
-				l.s.out = append(l.s.out, l.s.out[n-1])
-			}
-		},
-		"resize": func(*rapid.T) {
-			before := b.settings
-			l.s.resize(b.resize(1+pick(300), 1+pick(300)), before)
-		},
-		"subscribe": func(*rapid.T) {
-			l.y.watch(pick(2) == 0, wire.ChunkRect{Col: pick(3), Row: pick(3), Cols: 1 + pick(4), Rows: 1 + pick(4)})
-			l.act()
-		},
-		"restart": func(*rapid.T) {
-			b.restart(b.incarnation+1, uint64(pick(5)))
-			l.lose()
-		},
-		"new epoch": func(*rapid.T) {
-			b.epoch++
-			b.restart(b.incarnation+1, 0)
-			clear(b.log)
-			l.lose()
-		},
-	}
-	if faults {
-		maps.Copy(actions, map[string]func(*rapid.T){
-			"drop": func(*rapid.T) { // a fault of the node that only hashes show
-				if n := len(l.s.out); n > 0 && wire.IsFrame(l.s.out[n-1]) {
-					l.s.out = l.s.out[:n-1]
-				}
-			},
-			"wrong tile": func(*rapid.T) {
-				if m := l.y.mirror; m != nil && len(m.chunks) > 0 {
-					i := pick(len(m.chunks))
-					if c := &m.chunks[i]; c.tiles != nil {
-						m.hashes.Tiles ^= c.tileHash(m.id(i))
-						c.tiles[pick(board.ChunkTiles)] ^= 3
-						m.hashes.Tiles ^= c.tileHash(m.id(i))
-					}
-				}
-			},
-		})
-	}
-	rt.Repeat(actions)
-	l.converge()
-	l.check()
-	if !faults && (l.y.divergences > 0 || len(l.faults) > 0) {
-		rt.Fatalf("%d heartbeats found another board, connections given up: %q", l.y.divergences, l.faults)
+	for seed := range uint64(seeds) {
+		r := rand.New(rand.NewPCG(seed, 0))
+		converge(seeded{t, seed}, r.IntN, 150, faults)
 	}
 }
 
-func repairFrame(b []byte) bool {
-	_, repair, err := frameTick(b)
-	return err == nil && repair
+// seeded names the seed in what fails.
+type seeded struct {
+	*testing.T
+	seed uint64
+}
+
+func (s seeded) Fatalf(format string, a ...any) {
+	s.Helper()
+	s.T.Fatalf("seed %d: "+format, append([]any{s.seed}, a...)...)
+}
+
+// run is one random life of a session.
+type run struct {
+	*link
+	pick func(n int) int
+}
+
+func converge(t failer, pick func(n int) int, steps int, faults bool) {
+	b := newModelBoard(7, 1, 250, 240) // 25 chunks
+	r := &run{newLink(t, b, pick, pick(2) == 0, wire.ChunkRect{Col: 1, Row: 0, Cols: 2, Rows: 3}), pick}
+	for range pick(40) {
+		r.place()
+	}
+	r.publish()
+	actions := []func(){
+		r.publish, r.publish, r.publish, r.publish, r.heartbeat, r.heartbeat, r.quiet, r.connect, r.connect, r.connect,
+		func() { r.down() }, func() { r.down() }, func() { r.down() }, func() { r.upward() }, func() { r.upward() },
+		r.lose, func() { r.s.lag() }, func() { r.s.lag() }, func() { r.s.recover() }, func() { r.s.recover() },
+		r.cache, r.oldBody, r.oldBody, r.noBody, r.fullBuffer, r.repeat, r.resize, r.subscribe, r.restart, r.newEpoch,
+	}
+	if faults {
+		actions = append(actions, r.drop, r.wrongTile)
+	}
+	for range steps {
+		actions[pick(len(actions))]()
+	}
+	r.converge()
+	r.check()
+	if !faults && (r.y.divergences > 0 || len(r.faults) > 0) {
+		t.Fatalf("%d heartbeats found another board, connections given up: %q", r.y.divergences, r.faults)
+	}
+}
+
+func (r *run) place() {
+	for range 1 + r.pick(8) {
+		r.b.place(board.Point{X: r.pick(6) * 49, Y: r.pick(6) * 47}, board.Colour(r.pick(4)))
+	}
+}
+
+func (r *run) publish() {
+	r.place()
+	if tick, ok := r.b.publish(); ok {
+		r.s.published(tick)
+	}
+}
+
+// heartbeat: they are far apart, nothing is on its way for so long.
+func (r *run) heartbeat() {
+	for r.down() || r.upward() {
+	}
+	r.s.heartbeat()
+}
+
+// cache keeps a board body for later.
+func (r *run) cache() {
+	if len(r.old) < 8 {
+		r.old = append(r.old, wire.AppendBoard(nil, r.b.body()))
+	}
+}
+
+func (r *run) oldBody() {
+	if len(r.old) > 0 {
+		r.fetched(r.old[r.pick(len(r.old))])
+	}
+}
+
+func (r *run) noBody() {
+	if r.fetching {
+		r.y.noBody()
+		r.fetching = false
+		r.act()
+	}
+}
+
+func (r *run) fullBuffer() {
+	if r.y.loading && !r.y.direct {
+		r.y.bufferSize = loadBufferBytesMax
+	}
+}
+
+// repeat sends the newest frame on its way twice.
+func (r *run) repeat() {
+	if n := len(r.s.out); n > 0 && wire.IsFrame(r.s.out[n-1]) {
+		r.s.out = append(r.s.out, r.s.out[n-1])
+	}
+}
+
+func (r *run) resize() {
+	before := r.b.settings
+	r.s.resize(r.b.resize(1+r.pick(300), 1+r.pick(300)), before)
+}
+
+func (r *run) subscribe() {
+	r.y.watch(r.pick(2) == 0, wire.ChunkRect{Col: r.pick(3), Row: r.pick(3), Cols: 1 + r.pick(4), Rows: 1 + r.pick(4)})
+	r.act()
+}
+
+func (r *run) restart() {
+	r.b.restart(r.b.incarnation+1, uint64(r.pick(5)))
+	r.lose()
+}
+
+func (r *run) newEpoch() {
+	r.b.epoch++
+	r.b.restart(r.b.incarnation+1, 0)
+	clear(r.b.log)
+	r.lose()
+}
+
+// drop loses a frame on its way: a fault of the node that only hashes show.
+func (r *run) drop() {
+	if n := len(r.s.out); n > 0 && wire.IsFrame(r.s.out[n-1]) {
+		r.s.out = r.s.out[:n-1]
+	}
+}
+
+func (r *run) wrongTile() {
+	m := r.y.mirror
+	if m == nil || len(m.chunks) == 0 {
+		return
+	}
+	i := r.pick(len(m.chunks))
+	if c := &m.chunks[i]; c.tiles != nil {
+		m.hashes.Tiles ^= c.tileHash(m.id(i))
+		c.tiles[r.pick(board.ChunkTiles)] ^= 3
+		m.hashes.Tiles ^= c.tileHash(m.id(i))
+	}
 }
