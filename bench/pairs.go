@@ -27,7 +27,11 @@ func (c *stormCommand) runPairs(ctx context.Context, st *stage, report *measure.
 	if cassandra {
 		name, limit = "conditional inserts/s", cassandraRatioMin
 	}
-	table := &measure.Table{Title: "pairs", Columns: []string{"pair", name, "placements/s", "ratio"}}
+	title := "pairs"
+	if cooldown := st.cooldown(); cooldown > 0 {
+		title += fmt.Sprintf("; %d users with a cooldown of %v place %.0f times per second at most", c.Users, cooldown, float64(c.Users)/cooldown.Seconds())
+	}
+	table := &measure.Table{Title: title, Columns: []string{"pair", name, "placements/s", "ratio"}}
 	var ratios []float64
 	var checks [][]measure.Check
 	var last *stormRun

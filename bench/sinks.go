@@ -28,7 +28,7 @@ func openSinks(ctx context.Context, st *stage, sessions int, signedIn bool, name
 		return nil, err
 	}
 	config := baseline.SinkConfig{
-		Addresses: []string{u.Host}, Connections: sessions, Path: websocketPath,
+		Addresses: []string{u.Host}, Connections: sessions, Path: websocketPath, Protocol: client.Subprotocol,
 		Hello: clientFrame(wire.AppendClient(nil, &wire.Subscribe{Whole: true})),
 	}
 	if signedIn {

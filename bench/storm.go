@@ -227,7 +227,10 @@ func (f *stormFlags) storm(ctx context.Context, st *stage, extras stormExtras) (
 		return nil, err
 	}
 	run.result, run.latencies, run.listeners = s.Result(), s.Latencies, listeners.Stats()
-	run.fanout = listeners.Fanout(s.Ledger, s.Start(), plan.Warmup, plan.Warmup+plan.Duration, extras.healthy)
+	run.fanout = listeners.Fanout(s.Ledger, load.FanoutConfig{
+		Start: s.Start(), From: plan.Warmup, To: plan.Warmup + plan.Duration, Listener: extras.healthy,
+		User: func(user int) bool { return user >= plan.Doublers }, // what doublers wait for is their own doing
+	})
 	evidence := ledger.Evidence{Sole: st.sole, Seen: listeners.Seen()}
 	if evidence.Before, err = load.Board(before); err != nil {
 		return nil, err

@@ -19,6 +19,7 @@ type SinkConfig struct {
 	Connections int      `json:"connections"` // sockets to open
 	First       int      `json:"first"`       // number of the first of them among those of all processes
 	Path        string   `json:"path"`        // of the websocket; empty: a bare TCP connection without any handshake
+	Protocol    string   `json:"protocol"`    // subprotocol asked for; empty for none
 	Tokens      []string `json:"tokens"`      // bearer tokens of the handshakes, taken in turn; none: no identity
 	Hello       []byte   `json:"hello"`       // bytes to send after the handshake, already framed and masked
 }

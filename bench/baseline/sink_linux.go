@@ -231,6 +231,9 @@ func (s *sink) connect(number int, address string) (fd int, rest []byte, err err
 func (s *sink) handshake(fd, number int, address string) (rest []byte, err error) {
 	request := fmt.Sprintf("GET %s HTTP/1.1\r\nHost: %s\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"+
 		"Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nSec-WebSocket-Version: 13\r\n", s.config.Path, address)
+	if s.config.Protocol != "" {
+		request += "Sec-WebSocket-Protocol: " + s.config.Protocol + "\r\n"
+	}
 	if n := len(s.config.Tokens); n > 0 {
 		request += "Authorization: Bearer " + s.config.Tokens[number%n] + "\r\n"
 	}

@@ -100,9 +100,19 @@ func TestExtraTileBetweenTwoAnswers(t *testing.T) {
 	w := newWorld()
 	w.storm()
 	w.place(150, 1, 1, 1, 0, 10*time.Millisecond)
-	w.place(150, 1, 2, 1, 20*time.Millisecond, 99*time.Millisecond) // heard 99 ms after the first left: impossible
+	w.place(150, 1, 2, 1, 20*time.Millisecond, 98*time.Millisecond) // heard 98 ms after the first left: impossible
 	w.place(151, 1, 3, 1, 0, 90*time.Millisecond)
-	w.place(151, 1, 4, 1, 91*time.Millisecond, 100*time.Millisecond) // just possible
+	w.place(151, 1, 4, 1, 91*time.Millisecond, 99*time.Millisecond) // just possible: the server's 100 ms may be a little over 99
+	onlyFails(t, w.verdict(t, true), "extra tiles", "1")
+}
+
+// What the server's truncated milliseconds explain, they explain once and not once per placement.
+func TestClockStepDoesNotAddUp(t *testing.T) {
+	w := newWorld()
+	w.place(1, 0, 1, 1, 0, 90*time.Millisecond)
+	w.place(1, 0, 2, 1, 99100*time.Microsecond, 99100*time.Microsecond)
+	w.place(1, 0, 3, 1, 198200*time.Microsecond, 198200*time.Microsecond)
+	w.place(1, 0, 4, 1, 297300*time.Microsecond, 297300*time.Microsecond)
 	onlyFails(t, w.verdict(t, true), "extra tiles", "1")
 }
 

@@ -71,10 +71,20 @@ func (l *Ledger) Verdict(e Evidence) []measure.Check {
 	}
 }
 
+// How far the server's clock may be from this run's: it truncates to clockStep, and runs faster by one part in clockDrift at
+// most.
+const (
+	clockStep  = time.Millisecond
+	clockDrift = 2000
+)
+
 // extraTiles looks for acceptances of one user that no server can give without breaking the cooldown. A placement took
 // effect after its first copy left and before its acceptance was heard, so the k-th acceptance after another must be
 // heard at least k cooldowns after that other left, for every pair. What breaks this is one extra tile, and is left out
 // of the count for those that follow. Two placements of one turn are one tile too many as well.
+//
+// The server counts in whole milliseconds of a wall clock, which is being steered while this run's clock is not: hence
+// clockStep, once over any number of placements, and clockDrift.
 func extraTiles(list []Accepted, cooldown time.Duration, extra *findings) {
 	slices.SortFunc(list, func(p, q Accepted) int { return cmp.Or(cmp.Compare(p.Turn, q.Turn), cmp.Compare(p.Heard, q.Heard)) })
 	counted := 0
@@ -85,8 +95,8 @@ func extraTiles(list []Accepted, cooldown time.Duration, extra *findings) {
 			continue
 		}
 		step := time.Duration(counted) * cooldown
-		if counted > 0 && a.Heard-step < latest {
-			extra.add("user %d: turn %d was on the board %v too early at least", a.User, a.Turn, latest-(a.Heard-step))
+		if early := latest - (a.Heard + a.Heard/clockDrift + clockStep - step); counted > 0 && early > 0 {
+			extra.add("user %d: turn %d was on the board %v too early at least", a.User, a.Turn, early)
 			continue
 		}
 		if counted == 0 || a.Sent-step > latest {

@@ -150,16 +150,24 @@ func (l *Listeners) Seen() []ledger.Seen {
 	return l.witness.seen
 }
 
-// Fanout returns the times from the sending of placements to their arrival at listeners, for placements first sent in
-// from..to after start. include chooses the listeners; nil takes all. With very many placements a sample is taken.
-func (l *Listeners) Fanout(book *ledger.Ledger, start time.Time, from, to time.Duration, include func(i int) bool) measure.Summary {
+// FanoutConfig says which arrivals count.
+type FanoutConfig struct {
+	Start    time.Time           // of the run
+	From, To time.Duration       // placements first sent within this time after the start
+	User     func(user int) bool // placements of these users; nil: of all
+	Listener func(i int) bool    // at these listeners; nil: at all
+}
+
+// Fanout returns the times from the sending of placements to their arrival at listeners. With very many placements a sample
+// is taken.
+func (l *Listeners) Fanout(book *ledger.Ledger, c FanoutConfig) measure.Summary {
 	type key struct {
 		chunk    board.ChunkID
 		sequence uint64
 	}
 	sent := map[key]time.Duration{}
 	book.Each(func(a ledger.Accepted) {
-		if a.Sent >= from && a.Sent < to {
+		if a.Sent >= c.From && a.Sent < c.To && (c.User == nil || c.User(a.User)) {
 			sent[key{a.Chunk, a.Sequence}] = a.Sent
 		}
 	})
@@ -177,14 +185,14 @@ func (l *Listeners) Fanout(book *ledger.Ledger, start time.Time, from, to time.D
 			continue
 		}
 		for n, one := range l.listeners {
-			if include != nil && !include(n) {
+			if c.Listener != nil && !c.Listener(n) {
 				continue
 			}
 			one.mu.Lock()
 			arrived, ok := one.at(l.witness.ticks[i])
 			one.mu.Unlock()
 			if ok {
-				recorder.Record(n, arrived.Sub(start.Add(at)))
+				recorder.Record(n, arrived.Sub(c.Start.Add(at)))
 			}
 		}
 	}

@@ -18,6 +18,7 @@ type fakeServer struct {
 	delay    time.Duration
 	stall    func(copy int) time.Duration // extra delay of the n-th copy received
 	answer   func(copy int, o *board.PlaceOutcome) (drop bool)
+	busy     func(copy int) bool // turn this copy away
 
 	mu     sync.Mutex
 	copies int
@@ -51,7 +52,12 @@ func (s *fakeSender) PlaceAs(turn, nonce uint64, at board.Point, colour board.Co
 	server.mu.Lock()
 	defer server.mu.Unlock()
 	server.copies++
-	o := server.place(s.user, turn, nonce, at, colour)
+	var o board.PlaceOutcome
+	if server.busy != nil && server.busy(server.copies) {
+		o = board.PlaceOutcome{Verdict: board.VerdictRefused, Code: board.CodeBusy, Turn: turn, Nonce: nonce, At: at, WaitMs: 30}
+	} else {
+		o = server.place(s.user, turn, nonce, at, colour)
+	}
 	copied, delay := server.copies, server.delay
 	if server.stall != nil {
 		delay += server.stall(copied)
@@ -199,6 +205,24 @@ func TestServerThatLosesAnswersIsAskedAgain(t *testing.T) {
 		}
 		if p := storm.Latencies.Response.Summary(); p.Max < resendAfter {
 			t.Errorf("slowest response %v: what was answered only after 5 s should show", p.Max)
+		}
+	})
+}
+
+func TestWhoIsTurnedAwayComesAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		config := configForTest()
+		config.Cooldown, config.Plan.Doublers, config.Plan.RetryShare = 0, 0, 0
+		server := newFakeServer(config.Plan.Users, 0)
+		server.busy = func(copy int) bool { return copy%2 == 0 }
+		storm, checks := play(t, config, server)
+		wantAllPass(t, checks)
+		p := storm.Latencies.Response.Summary()
+		if p.Count != 800 || p.P90 < 30*time.Millisecond {
+			t.Errorf("%d of 800 events were accepted in the end, p90 %v; being turned away for 30ms should show", p.Count, p.P90)
+		}
+		if r := storm.Result(); r.Totals.Doubtful != 0 {
+			t.Errorf("%d placements in doubt although every copy was answered", r.Totals.Doubtful)
 		}
 	})
 }

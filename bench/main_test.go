@@ -1,0 +1,173 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/placed-board/placed/bench/baseline"
+	"github.com/placed-board/placed/bench/measure"
+	"github.com/placed-board/placed/bench/target"
+	"github.com/placed-board/placed/wire"
+)
+
+// TestMain lets this test binary play the helpers that a command starts as further copies of its own binary.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && (os.Args[1] == selfEcho[0] || os.Args[1] == selfSink[0]) {
+		main()
+	}
+	os.Exit(m.Run())
+}
+
+// bench runs a command line and returns its exit code and output.
+func bench(t *testing.T, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	code = run(t.Context(), args, &out, &errs)
+	return code, out.String(), errs.String()
+}
+
+func TestUsageErrorsAreOneLineAndCode2(t *testing.T) {
+	for _, args := range [][]string{
+		{"strom"},
+		{},
+		{"storm", "--user", "5"},
+		{"storm", "--users", "many"},
+		{"storm", "--duration", "0s"},
+		{"storm", "--duration", "-1s"},
+		{"storm", "--listeners", "-1"},
+		{"storm", "--users", "1000000"},
+		{"storm", "--store", "sqlite"},
+		{"echo", "--sessions", "0"},
+		{"pebble", "--in-flight", "0"},
+		{"pebble", "--slots", "0"},
+		{"cassandra", "--concurrencies", "0"},
+		{"fanout", "--connections", "0"},
+		{"fanout", "--against-placed", "--pairs", "0"},
+		{"memory", "--sessions", "0"},
+		{"big-board", "--touched", "2"},
+		{"bytes", "--rate", "0"},
+		{"restart", "--placements", "0"},
+		{"slow-readers", "--readers", "4", "--stopped", "4"},
+	} {
+		code, stdout, stderr := bench(t, args...)
+		if code != measure.ExitUsage || strings.Count(strings.TrimSpace(stderr), "\n") != 0 || !strings.HasPrefix(stderr, "bench: ") || stdout != "" {
+			t.Errorf("bench %s: exit code %d, output %q, message %q; want 2 and one line", strings.Join(args, " "), code, stdout, stderr)
+		}
+	}
+}
+
+func TestHelpNamesEveryCommandButTheHelpers(t *testing.T) {
+	code, stdout, _ := bench(t, "--help")
+	if code != measure.ExitPass {
+		t.Fatalf("exit code %d", code)
+	}
+	for _, command := range []string{"storm", "memory", "big-board", "bytes", "restart", "slow-readers", "echo", "pebble", "cassandra", "fanout"} {
+		if !strings.Contains(stdout, "\n  "+command+" ") {
+			t.Errorf("help does not name %s", command)
+		}
+	}
+	if strings.Contains(stdout, "echo-server") {
+		t.Error("help names a helper")
+	}
+}
+
+func TestUnreachableServerFailsWithAMessage(t *testing.T) {
+	code, _, stderr := bench(t, "storm", "--url", "http://127.0.0.1:1", "--results", "")
+	if code != measure.ExitFail || !strings.Contains(stderr, "http://127.0.0.1:1") {
+		t.Errorf("exit code %d, message %q; want 1 and the address", code, stderr)
+	}
+}
+
+func TestBaselinesPrintAndWriteTheirFigures(t *testing.T) {
+	results := filepath.Join(t.TempDir(), "results.json")
+	for figure, args := range map[string][]string{
+		"echoRoundTripsPerSecond":      {"echo", "--sessions", "10", "--duration", "200ms", "--warmup", "50ms"},
+		"pebblePlacementsPerSecondAt8": {"pebble", "--in-flight", "8", "--duration", "200ms", "--warmup", "50ms", "--dir", t.TempDir()},
+	} {
+		code, stdout, stderr := bench(t, append(args, "--results", results)...)
+		if code != measure.ExitPass || !strings.Contains(stdout, "PASS") {
+			t.Fatalf("bench %s: exit code %d\n%s%s", args[0], code, stdout, stderr)
+		}
+		body, err := os.ReadFile(results)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var report measure.Report
+		if err := json.Unmarshal(body, &report); err != nil || report.Figures[figure] <= 0 {
+			t.Errorf("%s is %v in the results, error %v", figure, report.Figures[figure], err)
+		}
+	}
+}
+
+func TestMergeChecksKeepsWhatDidNotPass(t *testing.T) {
+	fine, broken := measure.Zero("extra tiles", 0, ""), measure.Zero("extra tiles", 2, "user 1")
+	other := measure.Zero("sequence gaps", 0, "")
+	merged := mergeChecks([][]measure.Check{{fine, other}, {broken, other}, {fine, other}})
+	if len(merged) != 2 || merged[0].Outcome != measure.Fail || !strings.Contains(merged[0].Detail, "run 2 of 3: user 1") || merged[1].Outcome != measure.Pass {
+		t.Errorf("merged to %+v", merged)
+	}
+}
+
+func TestClientFrameIsASubscribeThatTheServerReads(t *testing.T) {
+	message := wire.AppendClient(nil, &wire.Subscribe{Whole: true})
+	frame := clientFrame(message)
+	if frame[0] != 0x82 || frame[1] != 0x80|byte(len(message)) || !bytes.Equal(frame[2:6], make([]byte, 4)) || !bytes.Equal(frame[6:], message) {
+		t.Errorf("frame % x of message % x", frame, message)
+	}
+}
+
+func TestTickFramesLeavesOtherMessagesOut(t *testing.T) {
+	frame := wire.AppendServer(nil, &wire.Frame{Tick: 1})
+	heartbeat := wire.AppendServer(nil, &wire.Heartbeat{Tick: 1})
+	stats := baseline.SinkStats{Frames: map[string]int64{}}
+	stats.Frames[decimal(frame[0])] += 5
+	stats.Frames[decimal(heartbeat[0])] += 3
+	if got := tickFrames(stats); got != 5 {
+		t.Errorf("%d tick frames, want 5", got)
+	}
+}
+
+func decimal(b byte) string {
+	text, _ := json.Marshal(b)
+	return string(text)
+}
+
+// One node, and the commands that judge a board against it: the whole way from intended send to verdict.
+func TestStormAgainstARealNode(t *testing.T) {
+	if testing.Short() {
+		t.Log("a real node takes seconds: left out of -short")
+		return
+	}
+	node, err := target.Start(t.Context(), target.Options{Cooldown: 50 * time.Millisecond, Store: "mem", Width: 300, Height: 200})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := node.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	admin, err := node.Admin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PLACED_ADMIN_TOKEN", admin.Token)
+	results := filepath.Join(t.TempDir(), "results.json")
+	for _, loop := range []string{"--cooldown-aware", "--closed-loop"} {
+		code, stdout, stderr := bench(t, "storm", "--url", node.URL, "--admin", node.AdminURL, loop, "--duration", "2s", "--warmup", "500ms",
+			"--users", "100", "--rate", "300", "--listeners", "5", "--doublers", "4", "--results", results)
+		if code != measure.ExitPass && code != measure.ExitInvalid { // a busy machine may slow the generator, never break a board
+			t.Fatalf("%s: exit code %d\n%s%s", loop, code, stdout, stderr)
+		}
+		for _, line := range []string{"extra tiles", "lost acknowledgements", "sequence gaps", "divergent boards", "own replay of its journals"} {
+			if !strings.Contains(stdout, line) {
+				t.Errorf("%s: no line on %s:\n%s", loop, line, stdout)
+			}
+		}
+	}
+}
