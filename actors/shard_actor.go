@@ -2,6 +2,8 @@ package actors
 
 import (
 	"fmt"
+	"strconv"
+	"strings"
 
 	"github.com/asynkron/protoactor-go/actor"
 
@@ -32,6 +34,7 @@ type shardActor struct {
 	core  *Shard
 	users map[board.UserID]*child
 
+	spawned uint64     // user actors so far
 	refused board.Code // what the core was told last
 	sweptMs int64
 }
@@ -54,6 +57,7 @@ func (a *shardActor) Receive(ctx actor.Context) {
 	switch m := ctx.Message().(type) {
 	case *actor.Started:
 		a.core = NewShard(a.index, a.sys.node, a.sys.post.rules.Load(), a.sys.random)
+		a.sys.generations[a.index].Store(a.core.Generation())
 		a.do(ctx, wallMs, a.core.Receive(wallMs, Tick{}))
 	case *actor.Restarting:
 		a.sys.metrics.restarts.WithLabelValues("shard").Inc()
@@ -100,7 +104,8 @@ func (a *shardActor) do(ctx actor.Context, wallMs int64, effects []ShardEffect) 
 			for user := range a.users {
 				a.tell(ctx, wallMs, user, e.Message)
 			}
-			if _, ok := e.Message.(ReloadUser); ok {
+			if m, ok := e.Message.(ReloadUser); ok {
+				sys.generations[a.index].Store(m.Generation)
 				sys.metrics.reloads.WithLabelValues("shard").Inc()
 			}
 		case SendCharges:
@@ -136,13 +141,24 @@ func (a *shardActor) do(ctx actor.Context, wallMs int64, effects []ShardEffect) 
 func (a *shardActor) tell(ctx actor.Context, wallMs int64, user board.UserID, m UserMessage) {
 	c := a.users[user]
 	if c == nil {
-		c = &child{pid: ctx.Spawn(a.sys.userProps(user, a.core.Generation()))}
+		c = &child{pid: a.spawn(ctx, user)}
 		a.users[user] = c
 		a.sys.users.Add(1)
 	}
 	c.messages++
 	c.usedMs = wallMs
 	ctx.Send(c.pid, m)
+}
+
+// spawn starts a user's actor. Its name carries the user, so that one set of props serves all users, and a number, since the
+// name of a stopped actor is taken until its mailbox is empty.
+func (a *shardActor) spawn(ctx actor.Context, user board.UserID) *actor.PID {
+	a.spawned++
+	pid, err := ctx.SpawnNamed(a.sys.userProps, strconv.FormatUint(a.spawned, 10)+"/"+string(user))
+	if err != nil {
+		panic(fmt.Sprintf("actors: spawn user %q: %v", user, err)) // a number is used twice
+	}
+	return pid
 }
 
 // sweep asks users that were not used for a while whether they could be stopped.
@@ -175,17 +191,16 @@ func (a *shardActor) stop(ctx actor.Context, user board.UserID) {
 
 // userActor is the shell around User.
 type userActor struct {
-	user       board.UserID
-	sys        *System
-	generation uint64
-	core       *User
+	sys  *System
+	core *User
 }
 
 // Receive implements actor.Actor.
 func (a *userActor) Receive(ctx actor.Context) {
 	switch m := ctx.Message().(type) {
 	case *actor.Started:
-		a.core = NewUser(a.user, a.sys.node, a.generation)
+		shard, user := userOf(ctx.Self().GetId())
+		a.core = NewUser(user, a.sys.node, a.sys.generations[shard].Load())
 	case *actor.Restarting:
 		a.sys.metrics.restarts.WithLabelValues("user").Inc()
 	case UserMessage:
@@ -201,6 +216,16 @@ func (a *userActor) Receive(ctx actor.Context) {
 			}
 		}
 	}
+}
+
+// userOf returns the shard and the user that the id of a user actor names: "shard-17/42/alice".
+func userOf(id string) (int, board.UserID) {
+	parts := strings.SplitN(id, "/", 3)
+	shard, err := strconv.Atoi(strings.TrimPrefix(parts[0], "shard-"))
+	if err != nil || len(parts) != 3 {
+		panic(fmt.Sprintf("actors: %q is not the id of a user actor", id))
+	}
+	return shard, board.UserID(parts[2])
 }
 
 // shardName and subscriberName are the names of the actors on their node.

@@ -98,8 +98,10 @@ type System struct {
 	sessions    sync.Map // wire.SessionID -> board.UserID
 	lastSession atomic.Uint64
 	people      people
-	users       atomic.Int64 // user actors alive
-	blocks      atomic.Int64 // blocks of the living regions
+	userProps   *actor.Props
+	generations [board.Shards]atomic.Uint64 // of the shards' memories, for users that start
+	users       atomic.Int64                // user actors alive
+	blocks      atomic.Int64                // blocks of the living regions
 	tick        atomic.Uint64
 	body        bodyCache
 	bodyRules   atomic.Uint64
@@ -221,6 +223,8 @@ func (s *System) spawn(rules *Rules) {
 	s.post.spawnRegion = func(id board.RegionID) *actor.PID {
 		return s.named("region-"+id.String(), "region", func() actor.Actor { return newRegionActor(id, s) })
 	}
+	s.userProps = actor.PropsFromProducer(func() actor.Actor { return &userActor{sys: s} },
+		actor.WithMailbox(actor.UnboundedLockfree()), actor.WithDispatcher(s.workers))
 	// Every address is known before the first actor starts and sends.
 	s.post.feed, s.post.settings = s.actors.NewLocalPID("feed"), s.actors.NewLocalPID("settings")
 	for i := range board.Shards {
@@ -252,12 +256,6 @@ func (s *System) named(name, kind string, producer func() actor.Actor) *actor.PI
 		panic(fmt.Sprintf("actors: spawn %s: %v", name, err)) // a name is used twice
 	}
 	return pid
-}
-
-// userProps returns how a user actor is spawned by its shard.
-func (s *System) userProps(user board.UserID, generation uint64) *actor.Props {
-	return actor.PropsFromProducer(func() actor.Actor { return &userActor{user: user, sys: s, generation: generation} },
-		actor.WithMailbox(actor.UnboundedLockfree()), actor.WithDispatcher(s.workers))
 }
 
 // startTimers lets time pass in the actors.
