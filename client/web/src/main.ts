@@ -149,7 +149,7 @@ class Page {
     this.#timer = timerWords(
       {
         signedIn: user !== "",
-        connected: settings !== null && (user === "" || cooldown.known),
+        connected: ["loading", "catchingUp", "live"].includes(this.#session.state.kind) && (user === "" || cooldown.known),
         frozen: settings?.frozen === true || settings?.loading === true,
         bannedUntilMs,
         pending: unsettled === null ? null : unsettled.state === "charged" ? "charged" : "sent",

@@ -36,7 +36,7 @@ export function refusalWords(code: number | "early" | "unsettled", leftMs: numbe
 
 export interface Standing {
   readonly signedIn: boolean;
-  readonly connected: boolean; // the node has said where this user stands
+  readonly connected: boolean; // and the node has said where this user stands
   readonly frozen: boolean;
   readonly bannedUntilMs: number; // Unix milliseconds
   readonly pending: "sent" | "charged" | null;
@@ -57,7 +57,7 @@ export function timerWords(s: Standing, wallMs: number): TimerWords {
   const clock = s.leftMs > 0 ? clockText(s.leftMs) : "";
   if (s.pending === "sent") return { state: "sending", text: "Placing…", clock };
   if (s.pending === "charged") return { state: "sending", text: "Saved, on its way…", clock };
-  if (!s.connected) return { state: "unknown", text: "…", clock };
+  if (!s.connected && s.leftMs === 0) return { state: "unknown", text: "Not connected", clock };
   if (!s.signedIn) return { state: "signedOut", text: "Sign in to place tiles", clock: "" };
   if (s.bannedUntilMs > wallMs) {
     const until = s.bannedUntilMs >= BAN_WITHOUT_END_MS ? "" : ` until ${new Date(s.bannedUntilMs).toLocaleString()}`;

@@ -35,6 +35,8 @@ test("the timer says what stands between the user and the next tile", () => {
   assert.equal(state({ frozen: true, leftMs: 1 }), "waiting");
   assert.equal(state({ signedIn: false }), "signedOut");
   assert.equal(state({ connected: false }), "unknown");
+  assert.equal(state({ connected: false, signedIn: false }), "unknown");
+  assert.equal(state({ connected: false, leftMs: 1 }), "waiting", "the countdown goes on without the node");
   assert.equal(state({ bannedUntilMs: 999 }), "ready");
   assert.equal(state({ bannedUntilMs: 1001 }), "banned");
   assert.equal(state({ pending: "sent", leftMs: 5 }), "sending");
