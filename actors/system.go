@@ -95,7 +95,7 @@ type System struct {
 	stop    context.CancelFunc
 	timers  sync.WaitGroup
 
-	sessions    sync.Map // wire.SessionID -> board.UserID
+	sessions    sessionTable
 	lastSession atomic.Uint64
 	people      people
 	userProps   *actor.Props

@@ -2,16 +2,49 @@ package actors
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/placed-board/placed/board"
 	"github.com/placed-board/placed/wire"
 )
 
+// sessionTable tells which user a session belongs to. It is split so that sessions rarely wait for each other.
+type sessionTable [64]struct {
+	mu    sync.RWMutex // guards users
+	users map[wire.SessionID]board.UserID
+}
+
+func (t *sessionTable) add(id wire.SessionID, user board.UserID) {
+	part := &t[id%wire.SessionID(len(t))]
+	part.mu.Lock()
+	defer part.mu.Unlock()
+	if part.users == nil {
+		part.users = map[wire.SessionID]board.UserID{}
+	}
+	part.users[id] = user
+}
+
+func (t *sessionTable) user(id wire.SessionID) board.UserID {
+	part := &t[id%wire.SessionID(len(t))]
+	part.mu.RLock()
+	defer part.mu.RUnlock()
+	return part.users[id]
+}
+
+func (t *sessionTable) remove(id wire.SessionID) (board.UserID, bool) {
+	part := &t[id%wire.SessionID(len(t))]
+	part.mu.Lock()
+	defer part.mu.Unlock()
+	user, ok := part.users[id]
+	delete(part.users, id)
+	return user, ok
+}
+
 // Connect gives a connection to a subscriber and returns the session's id. user "" is a spectator.
 func (s *System) Connect(conn wire.Conn, user board.UserID) wire.SessionID {
 	id := wire.SessionID(s.lastSession.Add(1))
-	s.sessions.Store(id, user)
+	s.sessions.add(id, user)
 	s.people.add(user)
 	s.post.toSubscriber(s.post.subscriberOf(id), SessionOpened{Session: id, Conn: conn, User: user})
 	return id
@@ -19,8 +52,8 @@ func (s *System) Connect(conn wire.Conn, user board.UserID) wire.SessionID {
 
 // Disconnect forgets a session.
 func (s *System) Disconnect(id wire.SessionID) {
-	if user, ok := s.sessions.LoadAndDelete(id); ok {
-		s.people.remove(user.(board.UserID))
+	if user, ok := s.sessions.remove(id); ok {
+		s.people.remove(user)
 		s.post.toSubscriber(s.post.subscriberOf(id), SessionClosed{Session: id})
 	}
 }
@@ -33,8 +66,7 @@ func (s *System) Receive(id wire.SessionID, message wire.ClientMessage) {
 		return
 	}
 	to := SessionRef{Node: s.node.Address, Session: id}
-	value, _ := s.sessions.Load(id)
-	user, _ := value.(board.UserID)
+	user := s.sessions.user(id)
 	request := board.PlaceRequest{User: user, Turn: place.Turn, Nonce: place.Nonce, At: board.Point{X: place.X, Y: place.Y}}
 	if code := s.precheck(user, place.Colour); code != board.CodeOK {
 		s.post.answer(to, board.PlaceOutcome{Verdict: board.VerdictRefused, Code: code, Turn: place.Turn, Nonce: place.Nonce, At: request.At})
