@@ -129,6 +129,9 @@ func (a *shardActor) do(ctx actor.Context, wallMs int64, effects []ShardEffect) 
 		case ShardInForce:
 			sys.inForce(e)
 		case NeedChunk:
+			if sys.blocksLoading() > 0 {
+				continue // the feed would call a chunk empty that it has not heard of yet; the core asks again
+			}
 			sys.post.toFeed(GetTiles{Chunk: e.Chunk, Reply: func(i ChunkImage) { root.Send(self, ChunkRead{Chunk: i.Chunk, Tiles: i.Tiles}) }})
 		case StopUser:
 			a.stop(ctx, e.User)
