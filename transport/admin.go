@@ -48,14 +48,14 @@ func (s *Server) adminHandler() http.Handler {
 				return
 			}
 			defer verifying.Unlock()
-			long(s.adminVerify)(w, r)
+			s.adminVerify(w, r)
 		},
 		"GET /debug/pprof/":        pprof.Index,
 		"GET /debug/pprof/cmdline": pprof.Cmdline,
-		"GET /debug/pprof/profile": long(pprof.Profile),
+		"GET /debug/pprof/profile": pprof.Profile,
 		"GET /debug/pprof/symbol":  pprof.Symbol,
 		"POST /debug/pprof/symbol": pprof.Symbol,
-		"GET /debug/pprof/trace":   long(pprof.Trace),
+		"GET /debug/pprof/trace":   pprof.Trace,
 		"GET " + livezPath:         s.getLivez,
 		"GET " + readyzPath:        s.getReadyz,
 	} {
@@ -78,15 +78,6 @@ func (s *Server) adminHandler() http.Handler {
 		}
 		mux.ServeHTTP(w, r)
 	})
-}
-
-// long lifts the bound on reading the request from one that takes long to answer: net/http would take the end of that time
-// for the client's going away.
-func long(handler http.HandlerFunc) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		http.NewResponseController(w).SetReadDeadline(time.Time{})
-		handler(w, r)
-	}
 }
 
 // checkAdmin checks the bearer token in constant time. Wrong ones are logged and answered with 401, and above a rate with 429

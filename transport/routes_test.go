@@ -139,6 +139,10 @@ func TestBoardCompressedLazily(t *testing.T) {
 		if !bytes.Equal(get(), b.fake.body) || misses() != 2 {
 			t.Error("not compressed anew after a second")
 		}
+		time.Sleep(time.Minute)
+		if !bytes.Equal(get(), b.fake.body) || misses() != 2 {
+			t.Error("compressed anew though nothing changed")
+		}
 	})
 }
 

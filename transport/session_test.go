@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -611,6 +612,47 @@ func TestUpgradeRefused(t *testing.T) {
 	if n := h.count("placed_http_refusals_total", "code", "busy"); n != 1 {
 		t.Errorf("%v counted as busy", n)
 	}
+}
+
+// TestSessionsMax has many come at once for the one place there is: one gets it, the others are told to try later.
+func TestSessionsMax(t *testing.T) {
+	h := start(t, func(cfg *Config) { cfg.SessionsMax = 1 })
+	var wg sync.WaitGroup
+	var in, later atomic.Int64
+	for range 20 {
+		wg.Go(func() {
+			ws, res, err := h.tryDial()
+			switch {
+			case err == nil:
+				defer ws.Close()
+				ws.SetReadDeadline(time.Now().Add(10 * time.Second))
+				if _, _, err := ws.ReadMessage(); err == nil {
+					in.Add(1) // a hello
+					for later.Load() < 19 && ws.WriteControl(websocket.PingMessage, nil, time.Now().Add(time.Second)) == nil {
+						runtime.Gosched() // stays until the others have been told
+					}
+				} else if websocket.IsCloseError(err, wire.CloseTryLater) {
+					later.Add(1)
+				}
+			case res != nil && res.StatusCode == 503:
+				later.Add(1)
+			}
+		})
+	}
+	wg.Wait()
+	if in.Load() != 1 || later.Load() != 19 {
+		t.Errorf("%d were let in, %d told to try later", in.Load(), later.Load())
+	}
+	if h.fake.connected != 1 {
+		t.Errorf("%d connected", h.fake.connected)
+	}
+	eventually(t, "the place is free", func() bool { return h.sessionCount() == 0 })
+	if !h.addSession(&session{}) || h.addSession(&session{}) {
+		t.Error("the bound is not exact")
+	}
+	h.mu.Lock()
+	clear(h.sessions)
+	h.mu.Unlock()
 }
 
 // TestDrain parts from two sessions, of which one leaves when asked to, and from a placement that is under way.
