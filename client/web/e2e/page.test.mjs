@@ -204,7 +204,7 @@ check("the board is shown, small and whole, with its palette and a live connecti
   }
   desktop = await open(DESKTOP, "");
   assert.equal(await text(desktop, "#status-text"), "Live");
-  assert.match(await text(desktop, "#account"), /^anonymous /);
+  assert.match(await text(desktop, "#account"), /^anon /);
   assert.equal(await desktop.locator("#palette input").count(), 17);
   assert.equal(await pixel(desktop, MIDDLE.x, 300), WHITE);
   assert.notEqual(await pixel(desktop, 100, 300), WHITE);

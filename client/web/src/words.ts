@@ -83,7 +83,7 @@ const ANONYMOUS = "anon-";
 
 /** A user's name as it is shown: of one without a chosen name a short part that tells it from others. */
 export function userWords(user: string): string {
-  return user.startsWith(ANONYMOUS) ? `anonymous ${user.slice(ANONYMOUS.length, ANONYMOUS.length + 4)}` : user;
+  return user.startsWith(ANONYMOUS) ? `anon ${user.slice(ANONYMOUS.length, ANONYMOUS.length + 4)}` : user;
 }
 
 /** Whether the user has chosen a name. */

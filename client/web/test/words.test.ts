@@ -49,7 +49,7 @@ test("the timer says what stands between the user and the next tile", () => {
 test("who and when, for every kind of placement", () => {
   const t = { placed: true, colour: 1, user: "ann", atMs: 0, kind: "user" };
   assert.equal(tileWords(t, 180_000), "placed by ann, 3 minutes ago");
-  assert.equal(tileWords({ ...t, user: "anon-k3f9abcdefgh" }, 1000), "placed by anonymous k3f9, just now");
+  assert.equal(tileWords({ ...t, user: "anon-k3f9abcdefgh" }, 1000), "placed by anon k3f9, just now");
   assert.match(tileWords({ ...t, kind: "clear" }, 0), /^cleared by a moderator/);
   assert.match(tileWords({ ...t, kind: "import" }, 0), /imported/);
   assert.match(tileWords({ ...t, placed: false }, 0), /^Nobody/);
