@@ -34,9 +34,9 @@ func (s *storm) judge() {
 	s.t.Helper()
 	s.stop()
 	s.settle()
-	body := s.converged()
-	s.details()
 	report := s.node.verify()
+	body := s.converged(report.Placements)
+	s.details()
 	for _, session := range s.sessions() {
 		if stats := session.Stats(); stats.Undecodable > 0 || stats.Divergences > 0 {
 			s.t.Errorf("a session of %q met %d undecodable messages and %d divergences", session.User(), stats.Undecodable, stats.Divergences)
@@ -74,14 +74,21 @@ func (s *storm) settle() {
 	eventually(s.t, moreWithin, "every charge to be placed", func() bool { return s.node.status().OpenCharges == 0 })
 }
 
-// converged waits until every mirror equals the board as it is fetched, and returns the board.
-func (s *storm) converged() *wire.BoardBody {
+// converged waits until the board as it is fetched shows so many placements and every mirror equals it, and returns it.
+func (s *storm) converged(placements uint64) *wire.BoardBody {
 	s.t.Helper()
 	var body *wire.BoardBody
 	why := awaitThat(equalWithin, func() string {
 		var err error
 		if body, err = s.node.api().Board(s.t.Context()); err != nil {
 			return err.Error()
+		}
+		shown := uint64(0)
+		for _, c := range body.Chunks {
+			shown += c.Sequence
+		}
+		if shown != placements {
+			return fmt.Sprintf("the board shows %d placements of %d", shown, placements)
 		}
 		for i, session := range s.mirroring() {
 			if why := differs(session, body); why != "" {

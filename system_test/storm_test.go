@@ -127,7 +127,9 @@ func (s *storm) dialUser(u *user, o client.Options) *client.Session {
 func (s *storm) dial(o client.Options) *client.Session {
 	s.t.Helper()
 	o.Backoff, o.RetryAfter = quickly, retryAfter
-	o.Hooks.OnSettings, o.Hooks.OnState = s.load.hooks.OnSettings, s.load.hooks.OnState
+	if o.Hooks.OnSettings == nil {
+		o.Hooks.OnSettings = s.load.hooks.OnSettings
+	}
 	ctx, cancel := context.WithTimeout(s.t.Context(), dialWithin)
 	defer cancel()
 	session, err := client.Dial(ctx, s.node.url, o)
