@@ -139,10 +139,6 @@ func decimal(b byte) string {
 
 // One node, and the commands that judge a board against it: the whole way from intended send to verdict.
 func TestStormAgainstARealNode(t *testing.T) {
-	if testing.Short() {
-		t.Log("a real node takes seconds: left out of -short")
-		return
-	}
 	node, err := target.Start(t.Context(), target.Options{Cooldown: 50 * time.Millisecond, Store: "mem", Width: 300, Height: 200})
 	if err != nil {
 		t.Fatal(err)

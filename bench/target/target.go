@@ -75,7 +75,7 @@ func Start(ctx context.Context, o Options) (*Node, error) {
 		n.binary = filepath.Join(work, "placed")
 		build := exec.CommandContext(ctx, "go", "build", "-o", n.binary, "github.com/placed-board/placed/cmd/placed")
 		if out, err := build.CombinedOutput(); err != nil {
-			return fail(fmt.Errorf("build placed: %w\n%s", err, out))
+			return fail(fmt.Errorf("build placed (run inside its module, or name a binary with --placed): %w\n%s", err, out))
 		}
 	}
 	if n.log, err = os.Create(filepath.Join(work, "log")); err != nil {
