@@ -88,7 +88,7 @@ func (a *feedActor) do(effects []FeedEffect) {
 		case ToSubscriber:
 			a.sys.post.toSubscriber(e.Subscriber, e.Message)
 		case AskBlock:
-			a.sys.post.toBlock(e.Block, PullBlock{Block: e.Block})
+			a.sys.post.toBlock(e.Block, PullBlock(e))
 		}
 	}
 }
@@ -99,7 +99,6 @@ type subscriberActor struct {
 	sys   *System
 	core  *Subscriber
 	conns *connections
-	done  SubscriberCounters // what the metrics hold already
 }
 
 // connections are the open connections of a subscriber. They outlive a panic of the actor, so that they can be closed.

@@ -62,12 +62,9 @@ func (a *regionActor) Receive(ctx actor.Context) {
 // receive gives a message to its block. A retired region passes new work on to the region of today's size.
 func (a *regionActor) receive(ctx actor.Context, wallMs int64, m RegionMessage) {
 	id := blockOf(m)
-	switch m.(type) {
-	case PlaceTiles, TouchBlock, PullBlock, GetTile:
-		if a.retired {
-			a.sys.post.toBlock(id, m)
-			return
-		}
+	if a.retired && isWork(m) {
+		a.sys.post.toBlock(id, m)
+		return
 	}
 	b := a.blocks[id]
 	if b == nil {
@@ -84,6 +81,16 @@ func (a *regionActor) receive(ctx actor.Context, wallMs int64, m RegionMessage) 
 		a.retire(ctx)
 	}
 	a.checkSettled()
+}
+
+// isWork tells new work from answers to what the region has asked.
+func isWork(m RegionMessage) bool {
+	switch m.(type) {
+	case PlaceTiles, TouchBlock, PullBlock, GetTile:
+		return true
+	case BlockLoaded, BlockSlotGranted, BlockCommitDone, SnapshotDone, SnapshotBlocks:
+	}
+	return false
 }
 
 func blockOf(message RegionMessage) board.BlockID {
@@ -125,7 +132,7 @@ func (a *regionActor) do(ctx actor.Context, effects []RegionEffect) {
 				}()
 			})
 		case TakeBlockSlot:
-			sys.storing.slots.take(func() { root.Send(self, BlockSlotGranted{Block: e.Block}) })
+			sys.storing.slots.take(func() { root.Send(self, BlockSlotGranted(e)) })
 		case DropBlockSlot:
 			sys.storing.slots.release()
 		case MakeBlockCommit:

@@ -44,7 +44,6 @@ type child struct {
 	pid      *actor.PID
 	messages uint64
 	usedMs   int64
-	asked    bool
 }
 
 func newShardActor(index int, sys *System) *shardActor {

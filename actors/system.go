@@ -113,13 +113,12 @@ type System struct {
 
 // systemState is what the actors report of themselves.
 type systemState struct {
-	mu       sync.Mutex             // guards the fields below
-	blocks   map[board.BlockID]bool // touched blocks that the feed has not heard of yet
-	shards   [board.Shards]uint64   // settings version in force
-	older    [board.Shards]int      // open charges under older settings
-	health   store.Health
-	problems int64
-	begun    time.Time
+	mu     sync.Mutex             // guards the fields below
+	blocks map[board.BlockID]bool // touched blocks that the feed has not heard of yet
+	shards [board.Shards]uint64   // settings version in force
+	older  [board.Shards]int      // open charges under older settings
+	health store.Health
+	begun  time.Time
 }
 
 // Start opens the board in the store, creating it when there is none, and starts the actors. The store stays the caller's

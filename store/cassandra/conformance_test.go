@@ -7,6 +7,7 @@ import (
 
 	"github.com/placed-board/placed/board"
 	"github.com/placed-board/placed/store"
+	"github.com/placed-board/placed/store/mem"
 	"github.com/placed-board/placed/store/storetest"
 )
 
@@ -56,5 +57,5 @@ func (o keyspaceOpener) CorruptSnapshot(t testing.TB, b board.BlockID, version u
 }
 
 func TestConformance(t *testing.T) {
-	storetest.Run(t, func(t *testing.T) storetest.Opener { return keyspaceOpener{freshSchema(t)} })
+	storetest.Run(t, func(t *testing.T) storetest.Opener { return keyspaceOpener{freshSchema(t)} }, mem.NewCore())
 }

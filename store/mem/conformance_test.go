@@ -20,5 +20,5 @@ func (o opener) CorruptSnapshot(t testing.TB, b board.BlockID, version uint64) {
 }
 
 func TestConformance(t *testing.T) {
-	storetest.Run(t, func(*testing.T) storetest.Opener { return opener{mem.NewCore()} })
+	storetest.Run(t, func(*testing.T) storetest.Opener { return opener{mem.NewCore()} }, mem.NewCore())
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/placed-board/placed/board"
 	"github.com/placed-board/placed/store"
+	"github.com/placed-board/placed/store/mem"
 	"github.com/placed-board/placed/store/storetest"
 )
 
@@ -111,19 +112,19 @@ func corruptSnapshot(t testing.TB, c Config, b board.BlockID, version uint64) {
 
 func TestConformance(t *testing.T) {
 	t.Run("memory", func(t *testing.T) {
-		storetest.Run(t, func(t *testing.T) storetest.Opener { return opener{testConfig(t, vfs.NewMem(), "data/store")} })
+		storetest.Run(t, func(t *testing.T) storetest.Opener { return opener{testConfig(t, vfs.NewMem(), "data/store")} }, mem.NewCore())
 	})
 	t.Run("disk", func(t *testing.T) {
 		storetest.Run(t, func(t *testing.T) storetest.Opener {
 			return opener{testConfig(t, vfs.Default, t.TempDir()+"/data/store")}
-		})
+		}, mem.NewCore())
 	})
 	t.Run("smallest", func(t *testing.T) { // flushes and compacts all the time
 		storetest.Run(t, func(t *testing.T) storetest.Opener {
 			c := testConfig(t, vfs.NewMem(), "data")
 			c.MemTableBytes, c.CacheBytes = memTableBytesMin, 0
 			return opener{c}
-		})
+		}, mem.NewCore())
 	})
 }
 

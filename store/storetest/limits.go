@@ -11,7 +11,6 @@ import (
 
 	"github.com/placed-board/placed/board"
 	"github.com/placed-board/placed/store"
-	"github.com/placed-board/placed/store/mem"
 )
 
 // noise returns n bytes that do not compress.
@@ -147,13 +146,13 @@ func testMemory(t *testing.T, o Opener) {
 	}
 }
 
-// testModel makes random calls and compares every answer with mem.Core.
-func testModel(t *testing.T, o Opener) {
+// testModel makes random calls and compares every answer with the model's.
+func testModel(t *testing.T, o Opener, model Model) {
 	const steps = 400
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	r := rand.New(rand.NewPCG(seed, 1))
-	s, model := open(t, o), mem.NewCore()
+	s := open(t, o)
 	blocks := []board.BlockID{0, board.NewBlockID(1, 0), board.NewBlockID(0, 1)}
 	partitions := []store.Partition{store.Settings(), store.Shard(0), store.Shard(1), store.Block(blocks[0]), store.Block(blocks[1])}
 	for step := range steps {
