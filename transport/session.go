@@ -38,9 +38,11 @@ type session struct {
 
 	// Only the reading goroutine uses the fields below.
 	unlimited bool
-	malformed int
-	rate      bucket // MessagesPerSecond
-	flood     bucket // FloodFactor times that
+	grown     bool      // the stack may be larger than it has to be
+	malformed int       // undecodable messages so far
+	messageAt time.Time // when the last message came
+	rate      bucket    // MessagesPerSecond
+	flood     bucket    // FloodFactor times that
 }
 
 // Buffers of the upgrade. gorilla takes a reader of ours from above 256 bytes; smaller is not worth having, larger is not
@@ -161,35 +163,52 @@ func (s *session) start(ws *websocket.Conn) {
 }
 
 // read handles messages until the session ends. It waits for them here and not within gorilla, which takes more stack: an
-// idle session has to get along with the 2 KiB that a goroutine begins with.
+// idle session has to get along with the 2 KiB that a goroutine begins with. A stack that a message has grown never shrinks
+// back to that, so a fresh goroutine reads on when the session seems to rest.
 func (s *session) read() {
 	for {
-		err := s.wait()
-		if err == nil {
+		pong, err := s.wait()
+		if err == nil && !pong {
 			err = s.readMessage()
 		}
 		if err != nil {
 			s.end(err)
 			return
 		}
+		if s.rests(pong) {
+			go s.read()
+			return
+		}
 	}
 }
 
-// wait returns when a frame begins that gorilla has to look at. A pong is none: that it came is all it says.
-func (s *session) wait() error {
-	for {
-		head, err := s.br.Peek(2)
-		if err != nil {
-			return err
-		}
-		masked, n := head[1]&0x80 != 0, int(head[1]&0x7f)
-		if head[0] != opPong || !masked || n > controlBytesMax {
-			return nil
-		}
-		if _, err := s.br.Discard(2 + 4 + n); err != nil {
-			return err
-		}
+// restAfter is how far apart messages have to be for a fresh goroutine after each. Closer ones are a busy session, which gets
+// it with the first pong after them.
+const restAfter = time.Second
+
+func (s *session) rests(pong bool) bool {
+	if pong {
+		grown := s.grown
+		s.grown = false
+		return grown
 	}
+	quiet := s.heardAt.Sub(s.messageAt) > restAfter
+	s.messageAt, s.grown = s.heardAt, !quiet
+	return quiet
+}
+
+// wait returns when a frame begins that gorilla has to look at, and after a pong, of which it is enough that it came.
+func (s *session) wait() (pong bool, err error) {
+	head, err := s.br.Peek(2)
+	if err != nil {
+		return false, err
+	}
+	masked, n := head[1]&0x80 != 0, int(head[1]&0x7f)
+	if head[0] != opPong || !masked || n > controlBytesMax {
+		return false, nil
+	}
+	_, err = s.br.Discard(2 + 4 + n)
+	return true, err
 }
 
 // end closes what reading failed on, and says so to everybody.
