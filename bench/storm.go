@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
 	"runtime/pprof"
 	"strings"
 	"sync"
@@ -195,13 +196,19 @@ func (f *stormFlags) storm(ctx context.Context, st *stage, extras stormExtras) (
 		return nil, err
 	}
 	defer listeners.Close()
-	s := load.New(load.Config{Plan: plan, Closed: f.ClosedLoop, Cooldown: st.cooldown(), Connections: f.Connections})
+	s := load.New(load.Config{Plan: plan, Closed: f.ClosedLoop, Cooldown: st.cooldown(), Connections: f.Connections, Wait: measure.PreciseWait})
 	sessions, err := load.OpenSessions(ctx, s, st.url, fmt.Sprintf("bench%s-%x", extras.name, time.Now().UnixNano()))
 	if err != nil {
 		return nil, err
 	}
 	defer sessions.Close()
 
+	if !f.ClosedLoop {
+		// The thread that paces an open loop sleeps in the kernel: it must not take a processor from the readers meanwhile.
+		processors := runtime.GOMAXPROCS(0)
+		runtime.GOMAXPROCS(processors + 1)
+		defer runtime.GOMAXPROCS(processors)
+	}
 	run := &stormRun{flags: f}
 	s.Begin()
 	var beside sync.WaitGroup

@@ -36,6 +36,8 @@ type Config struct {
 	Closed      bool // every user places as soon as it may, instead of by the plan's rate
 	Cooldown    time.Duration
 	Connections int // of each doubler; the others have one
+	// Wait paces the open loop; nil for measure.TimerWait.
+	Wait measure.Waiter
 }
 
 // Storm is a run under way. Make one with New, give each user its connections, then call Run.
@@ -73,6 +75,9 @@ type counters struct {
 
 // New returns a storm without connections.
 func New(config Config) *Storm {
+	if config.Wait == nil {
+		config.Wait = measure.TimerWait
+	}
 	s := &Storm{config: config, Ledger: ledger.New(config.Plan.Users, config.Cooldown), Latencies: measure.NewLatencies(config.Plan), early: make(chan struct{})}
 	s.players = make([]*player, config.Plan.Users)
 	for i := range s.players {
@@ -157,7 +162,7 @@ func (s *Storm) Run(ctx context.Context) error {
 	if s.config.Closed {
 		err = s.runClosed(ctx)
 	} else {
-		err = measure.Run(ctx, s.start, plan.Events(), func(e measure.Event) { s.players[e.User].submit(e) })
+		err = measure.Run(ctx, s.start, plan.Events(), s.config.Wait, func(e measure.Event) { s.players[e.User].submit(e) })
 	}
 	if err != nil {
 		return fmt.Errorf("storm: %w", err)

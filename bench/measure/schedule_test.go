@@ -131,7 +131,7 @@ func TestRunKeepsTheScheduleAndNeverSkips(t *testing.T) {
 		start := time.Now()
 		stalled := false
 		var late, sent int
-		err := Run(t.Context(), start, plan.Events(), func(event Event) {
+		err := Run(t.Context(), start, plan.Events(), TimerWait, func(event Event) {
 			sent++
 			switch lag := time.Since(start) - event.At; {
 			case lag < 0:
@@ -158,9 +158,23 @@ func TestRunStopsWithItsContext(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 		defer cancel()
 		sent := 0
-		err := Run(ctx, time.Now(), planForTest().Events(), func(Event) { sent++ })
+		err := Run(ctx, time.Now(), planForTest().Events(), TimerWait, func(Event) { sent++ })
 		if !errors.Is(err, context.DeadlineExceeded) || sent < 3000 || sent > 3001 {
 			t.Fatalf("sent %d, error %v; want 3000 or 3001 and the deadline", sent, err)
 		}
 	})
+}
+
+func TestPreciseWaitIsNeverEarly(t *testing.T) {
+	for _, wait := range []time.Duration{0, 300 * time.Microsecond, 5 * time.Millisecond} {
+		until := time.Now().Add(wait)
+		if err := PreciseWait(t.Context(), until); err != nil || time.Now().Before(until) {
+			t.Errorf("a wait of %v ended %v early, error %v", wait, time.Until(until), err)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := PreciseWait(ctx, time.Now().Add(time.Hour)); !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v, want that of the context", err)
+	}
 }
