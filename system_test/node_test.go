@@ -306,15 +306,16 @@ func (n *node) metrics() map[string]float64 {
 	n.t.Helper()
 	series := map[string]float64{}
 	for line := range strings.Lines(string(n.adminGet("/metrics"))) {
-		name, value, ok := strings.Cut(strings.TrimSpace(line), " ")
-		if !ok || strings.HasPrefix(line, "#") {
+		line = strings.TrimSpace(line)
+		if line == "" || line[0] == '#' {
 			continue
 		}
-		v, err := strconv.ParseFloat(value, 64)
+		space := strings.LastIndexByte(line, ' ') // labels may have spaces
+		v, err := strconv.ParseFloat(line[space+1:], 64)
 		if err != nil {
 			n.t.Fatalf("metrics: %q: %v", line, err)
 		}
-		series[name] = v
+		series[line[:space]] = v
 	}
 	return series
 }

@@ -38,7 +38,8 @@ type load struct {
 	colours int
 	// attack is the share of placements around which a user's second session sends old, doubled and impossible turns.
 	attack float64
-	hooks  client.Hooks // of every session, besides those of the storm
+	// onSettings hears of new settings on every session, by its number.
+	onSettings func(session int, settings board.Settings)
 }
 
 // storm is load on a node: users who place, with turns and retries, and mirrors of the board.
@@ -47,12 +48,12 @@ type storm struct {
 	node    *node
 	load    load
 	ledger  *ledger
+	colours atomic.Int64 // that users place
 	users   []*user
 	mirrors []*client.Session
+	dialled int
 	loop    context.CancelFunc // ends the users' loops
 	placing sync.WaitGroup
-	stopped bool
-	clears  int // placements of operators' clearings
 }
 
 // user is one placing user with two sessions.
@@ -78,6 +79,7 @@ var seed = func() uint64 {
 func startStorm(t *testing.T, n *node, l load) *storm {
 	t.Helper()
 	s := &storm{t: t, node: n, load: l, ledger: newLedger()}
+	s.colours.Store(int64(l.colours))
 	t.Logf("PLACED_SYSTEM_SEED=%d", seed)
 	for i := range l.mirrors {
 		o := client.Options{Mirror: true, Whole: true}
@@ -109,16 +111,12 @@ func (s *storm) newUser(i int) *user {
 
 func (s *storm) dialUser(u *user, o client.Options) *client.Session {
 	o.Name = string(u.name)
-	outer := s.load.hooks.OnPlaced
 	o.Hooks.OnPlaced = func(outcome board.PlaceOutcome) {
 		// An acceptance says its colour; of anything else the ledger knows it, or learns it from Place.
 		if outcome.Verdict == board.VerdictAccepted {
 			s.ledger.heard(u.name, outcome, outcome.Colour, time.Time{})
 		} else if s.ledger.knows(u.name, outcome.Nonce) {
 			s.ledger.heard(u.name, outcome, 0, time.Time{})
-		}
-		if outer != nil {
-			outer(outcome)
 		}
 	}
 	return s.dial(o)
@@ -127,8 +125,10 @@ func (s *storm) dialUser(u *user, o client.Options) *client.Session {
 func (s *storm) dial(o client.Options) *client.Session {
 	s.t.Helper()
 	o.Backoff, o.RetryAfter = quickly, retryAfter
-	if o.Hooks.OnSettings == nil {
-		o.Hooks.OnSettings = s.load.hooks.OnSettings
+	number := s.dialled
+	s.dialled++
+	if hear := s.load.onSettings; hear != nil {
+		o.Hooks.OnSettings = func(settings board.Settings) { hear(number, settings) }
 	}
 	ctx, cancel := context.WithTimeout(s.t.Context(), dialWithin)
 	defer cancel()
@@ -154,7 +154,7 @@ func (s *storm) place(loop context.Context, u *user) {
 		if attacked {
 			s.attackBefore(u, before, last)
 		}
-		at, colour := s.point(u), board.Colour(u.random.IntN(s.load.colours))
+		at, colour := s.point(u), board.Colour(u.random.Int64N(s.colours.Load()))
 		final, cancel := context.WithTimeout(context.Background(), finalWithin)
 		sentAt := time.Now()
 		o, err := u.first.Place(final, at, colour)
@@ -249,7 +249,6 @@ func (s *storm) stop() {
 	s.t.Helper()
 	s.loop()
 	s.placing.Wait()
-	s.stopped = true
 }
 
 func (s *storm) close() {
