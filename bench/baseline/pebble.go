@@ -88,7 +88,8 @@ type pebbleLoad struct {
 	blocks  []*pebblePartition
 	ready   chan *pebblePartition // partitions with something to seal; each is in it at most once
 	commits atomic.Int64
-	rows    atomic.Int64
+	rows    atomic.Int64 // placements in them
+	placed  atomic.Int64 // placements done, both commits
 	latency *measure.Recorder
 }
 
@@ -127,6 +128,7 @@ func (p *pebbleLoad) run(ctx context.Context, config PebbleConfig) (PebbleResult
 			done := make(chan error, 1)
 			for sent := time.Now(); sent.Before(end) && ctx.Err() == nil && errs[writer] == nil; {
 				errs[writer] = p.place(rng, done)
+				p.placed.Add(1)
 				answered := time.Now()
 				if !sent.Before(measureFrom) && answered.Before(end) {
 					p.latency.Record(writer, answered.Sub(sent))
