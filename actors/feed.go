@@ -34,6 +34,8 @@ type Feed struct {
 	rules       *Rules
 	next        *Rules // in force with the next frame
 	tick        uint64
+	resumable   uint64 // the oldest tick that a client may resume from
+	restarted   bool   // clients stand where an earlier feed brought them
 	chunks      map[board.ChunkID]*feedChunk
 	dirty       []*feedChunk // with placements or an image since the newest frame
 	gaps        map[board.BlockID]int64
@@ -69,10 +71,14 @@ type ringEntry struct {
 // NewFeed returns the core of a feed without a board. tick is the number of the newest frame of an earlier feed of the same
 // process.
 func NewFeed(epoch, incarnation, tick uint64, rules *Rules) *Feed {
-	return &Feed{
-		epoch: epoch, incarnation: incarnation, tick: tick, rules: rules,
+	f := &Feed{
+		epoch: epoch, incarnation: incarnation, tick: tick, rules: rules, restarted: tick > 0,
 		chunks: map[board.ChunkID]*feedChunk{}, gaps: map[board.BlockID]int64{},
 	}
+	if f.restarted {
+		f.resumable = tick + 1
+	}
+	return f
 }
 
 // Tick returns the number of the newest frame.
@@ -184,6 +190,9 @@ func (f *Feed) makeFrame(wallMs int64) {
 	for _, c := range f.dirty {
 		before, hash := c.sequence, c.hash
 		section := c.apply()
+		if before == 0 && f.restarted {
+			section = c.setSection() // its clients may stand further than 0
+		}
 		c.isDirty = false
 		if !f.rules.Settings().HasChunk(c.id) {
 			continue // kept, and shown when the board grows again
@@ -311,6 +320,7 @@ func (f *Feed) takeSettings(wallMs int64) {
 	table, f.hashes = f.table()
 	sealed := wire.SealServer(&wire.SettingsChanged{Tick: f.tick, Settings: f.rules.Record.Settings})
 	f.ring, f.ringBytes = nil, 0 // a client that missed the change compares its chunks with Base instead
+	f.resumable = f.tick + 1
 	f.emit(ToSubscribers{SettingsTold{Tick: f.tick, Rules: f.rules, Sealed: sealed, Table: table, Hashes: f.hashes}})
 }
 
@@ -334,7 +344,7 @@ func (f *Feed) trimRing(wallMs int64) {
 func (f *Feed) resume(m GetResume) ResumeMade {
 	r := ResumeMade{Session: m.Session, Tick: f.tick}
 	missed := f.tick - m.Tick
-	if m.Tick > f.tick || missed > uint64(len(f.ring)) {
+	if m.Tick > f.tick || m.Tick < f.resumable || missed > uint64(len(f.ring)) {
 		return r
 	}
 	r.OK = true

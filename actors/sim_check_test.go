@@ -21,7 +21,7 @@ type checker struct {
 	placed      map[placementKey]board.Placement
 	tickets     map[board.Ticket]bool
 	newest      map[board.UserID]board.Placement
-	sealers     map[uint64]*simNode   // attempt ids
+	sealers     map[uint64]coreLife   // by attempt id
 	attempts    map[attemptKey][]byte // sealed heads and rows
 	written     map[board.UserID]int  // rows of the user in commits
 	feedCrashes map[*simNode]int      // life in which the feed crashed
@@ -32,6 +32,12 @@ type checker struct {
 type placementKey struct {
 	user        board.UserID
 	turn, nonce uint64
+}
+
+// coreLife is one life of a core's memory.
+type coreLife struct {
+	commits    *committer // which core
+	generation uint64
 }
 
 type attemptKey struct {
@@ -50,17 +56,17 @@ func newChecker(w *world) *checker {
 	return &checker{
 		w: w, records: map[uint64]*board.SettingsRecord{}, blocks: map[board.BlockID]*store.BlockState{}, shards: map[int]*shardSeen{},
 		requests: map[uint64]*simRequest{}, charged: map[placementKey]store.Charge{}, placed: map[placementKey]board.Placement{},
-		tickets: map[board.Ticket]bool{}, newest: map[board.UserID]board.Placement{}, sealers: map[uint64]*simNode{},
+		tickets: map[board.Ticket]bool{}, newest: map[board.UserID]board.Placement{}, sealers: map[uint64]coreLife{},
 		attempts: map[attemptKey][]byte{}, written: map[board.UserID]int{}, feedCrashes: map[*simNode]int{},
 	}
 }
 
 // sealed checks that an attempt id names one commit only (rules of commits, 2).
-func (k *checker) sealed(n *simNode, c *store.Commit) {
-	if old := k.sealers[c.Head.Attempt]; old != nil {
+func (k *checker) sealed(life coreLife, c *store.Commit) {
+	if _, twice := k.sealers[c.Head.Attempt]; twice {
 		k.w.fail("commits", "%v: attempt %x sealed twice", c.Partition, c.Head.Attempt)
 	}
-	k.sealers[c.Head.Attempt] = n
+	k.sealers[c.Head.Attempt] = life
 	k.attempts[attemptKey{c.Partition, c.Head.Attempt}] = commitBytes(c)
 }
 
@@ -308,6 +314,13 @@ func (k *checker) answer(u *simUser, a Answer) {
 	}
 }
 
+// status checks that a session is not told of a turn that is not durable (I8).
+func (k *checker) status(u *simUser, s board.UserStatus) {
+	if durable := k.shard(u.s.index).rows[u.id].Turn; s.Turn > durable+1 {
+		k.w.fail("I8", "%s hears of turn %d, durable is %d", u.id, s.Turn, durable)
+	}
+}
+
 func (k *checker) settingsMade(r board.SettingsRecord) {
 	if stored := k.records[r.Version]; stored == nil || stored.By != r.By || stored.CooldownMs != r.CooldownMs || stored.Width != r.Width {
 		k.w.fail("I8", "settings %d answered, but not durable", r.Version)
@@ -323,6 +336,13 @@ func (k *checker) jobDurable(j *simJob) {
 func (k *checker) inForce(e ShardInForce) {
 	if stored := k.w.core.Head(store.Shard(e.Shard)).Owner.SettingsVersion; stored < e.Version {
 		k.w.fail("I8", "shard %d says that settings %d are in force, the store has %d", e.Shard, e.Version, stored)
+	}
+}
+
+// duel checks that no core loses against itself: what it sealed first is what goes again (rules of commits, 2).
+func (k *checker) duel(life coreLife, attempt uint64, r store.Result) {
+	if !r.Applied && r.Head.Attempt != attempt && k.sealers[r.Head.Attempt] == life {
+		k.w.fail("commits", "version %d was lost to attempt %x of the same core", r.Head.Version, r.Head.Attempt)
 	}
 }
 

@@ -362,9 +362,7 @@ func (m *simMirror) lost() {
 }
 
 func (m *simMirror) hello(h *wire.Hello) {
-	if h.Settings.Version > m.settings.Version {
-		m.adopt(h.Settings)
-	}
+	m.adopt(h.Settings) // perhaps older ones than another node had: this session goes by them
 	subscribe := &wire.Subscribe{Whole: m.s.part.Cols == 0, Chunks: m.s.part}
 	m.positioned = m.positioned && m.incarnation == h.Incarnation
 	if m.positioned {

@@ -66,6 +66,8 @@ func (w *world) faults() {
 		{o.outage, func(*simNode) { w.down, w.upAtMs = true, w.nowMs+w.between(50, 3000) }},
 		{o.stall, func(*simNode) { w.stallSome() }},
 		{o.reconnect, func(*simNode) { w.reconnectSome() }},
+		{o.retire, w.retireSome},
+		{o.health, w.changeHealth},
 		{0.05, w.pollSettings},
 	} {
 		if w.happens(f.p) {
@@ -118,13 +120,14 @@ func (n *simNode) empty(b *box, keep bool) {
 	if keep {
 		return
 	}
-	for _, m := range b.queue {
+	lost := b.queue
+	b.queue = nil
+	for _, m := range lost {
 		switch m.(type) {
 		case SlotGranted, BlockSlotGranted:
 			n.release()
 		}
 	}
-	b.queue = nil
 }
 
 // crashNode ends a node's process and starts it again.
@@ -277,6 +280,25 @@ func (w *world) snapshotSome(n *simNode) {
 		if w.chance(0.5) {
 			b.box.put(SnapshotBlocks{Reply: func() {}})
 		}
+	}
+}
+
+func (w *world) retireSome(n *simNode) {
+	if len(n.blocks) > 0 {
+		n.blocks[w.rand.IntN(len(n.blocks))].retire()
+	}
+}
+
+// changeHealth lets the node's watch distrust its clock or its store, or trust them again.
+func (w *world) changeHealth(n *simNode) {
+	codes := []board.Code{board.CodeOK, board.CodeOK, board.CodeClock, board.CodeStore, board.CodeDraining}
+	n.setHealth(codes[w.rand.IntN(len(codes))])
+}
+
+func (n *simNode) setHealth(refuse board.Code) {
+	n.refuse = refuse
+	for _, s := range n.shards {
+		s.box.put(HealthChanged{Refuse: refuse})
 	}
 }
 

@@ -26,6 +26,7 @@ type simNode struct {
 	waiting  []*box // for a slot
 	grants   []any
 	sessions uint64
+	refuse   board.Code // what the node's watch tells the shards
 }
 
 func newSimNode(w *world, index int) *simNode {
@@ -39,7 +40,7 @@ func (n *simNode) start() {
 	n.life++
 	n.node.Incarnation = n.w.rand.Uint64()
 	n.rules = n.w.rulesOf()
-	n.shards, n.blocks, n.waiting, n.grants, n.inUse = nil, nil, nil, nil, 0
+	n.shards, n.blocks, n.waiting, n.grants, n.inUse, n.refuse = nil, nil, nil, nil, 0, board.CodeOK
 	n.feed = newSimFeed(n, 0)
 	n.sub = newSimSubscriber(n)
 	n.keeper = newSimKeeper(n)
@@ -104,6 +105,9 @@ type simShard struct {
 	core  *Shard
 	box   *box
 	users []*simUser
+
+	strict    *Rules // of mutants
+	forgotten []*charge
 }
 
 type simUser struct {
@@ -127,7 +131,12 @@ func (n *simNode) shard(index int) *simShard {
 	return s
 }
 
-func (s *simShard) start() { s.core = NewShard(s.index, s.n.node, s.n.rules, s.n.random) }
+func (s *simShard) start() {
+	s.core = NewShard(s.index, s.n.node, s.n.rules, s.n.random)
+	if s.n.refuse != board.CodeOK {
+		s.box.put(HealthChanged{Refuse: s.n.refuse})
+	}
+}
 
 func (s *simShard) receive(m any) {
 	wall := s.n.wallMs()
@@ -141,12 +150,33 @@ func (s *simShard) receive(m any) {
 		s.idle(m)
 	case UserEffect:
 		s.do(s.core.FromUser(wall, m))
+	case SlotGranted:
+		s.seal(wall, m)
 	case ShardMessage:
 		s.do(s.core.Receive(wall, m))
 	}
 	if after := s.n.w.mutant.afterShard; after != nil {
 		after(s, m)
 	}
+}
+
+// seal lets the core seal its next commit. Sometimes the commit is full before every closing is in it, which takes hundreds
+// of rows otherwise: closings are hidden from it.
+func (s *simShard) seal(wallMs int64, m SlotGranted) {
+	var hidden []*charge
+	if len(s.core.queue) > 0 && s.n.w.happens(s.n.w.odds.full) {
+		for _, c := range s.core.head {
+			if c.state == chargePlaced {
+				c.state = chargeOpen
+				hidden = append(hidden, c)
+			}
+		}
+	}
+	effects := s.core.Receive(wallMs, m)
+	for _, c := range hidden {
+		c.state = chargePlaced
+	}
+	s.do(effects)
 }
 
 func (s *simShard) do(effects []ShardEffect) {
@@ -173,12 +203,13 @@ func (s *simShard) do(effects []ShardEffect) {
 		case DropSlot:
 			n.release()
 		case MakeCommit:
-			attempt := e.Commit.Head.Attempt
-			n.commit(e.Commit, true, func(r store.Result) { s.box.put(CommitDone{Attempt: attempt, Result: r}) })
+			n.commit(coreLife{&s.core.commits, s.core.generation}, e.Commit, true, func(attempt uint64, r store.Result) {
+				s.box.put(CommitDone{Attempt: attempt, Result: r})
+			})
 		case ForwardToOwner:
 			w.send("forward", func() {
 				if to := w.byAddress(e.Address); to != nil {
-					to.toUser(userOf(e.Message), e.Message)
+					to.toUser(simUserOf(e.Message), e.Message)
 				}
 			})
 		case ShardInForce:
@@ -193,7 +224,7 @@ func (s *simShard) do(effects []ShardEffect) {
 	}
 }
 
-func userOf(m UserMessage) board.UserID {
+func simUserOf(m UserMessage) board.UserID {
 	switch m := m.(type) {
 	case PlaceTile:
 		return m.Request.User
@@ -260,6 +291,7 @@ func (u *simUser) receive(m any) {
 				}
 			})
 		case TellStatus:
+			w.check.status(u, e.Status)
 			w.send("status", func() {
 				if n := w.byAddress(e.To.Node); n != nil {
 					n.sub.box.put(StatusChanged{Session: e.To.Session, Status: e.Status})
@@ -280,6 +312,9 @@ type simBlock struct {
 	id   board.BlockID
 	core *Block
 	box  *box
+
+	life    int  // of the node's process
+	retired bool // its region has another size now
 }
 
 func (n *simNode) block(id board.BlockID) *simBlock {
@@ -288,7 +323,7 @@ func (n *simNode) block(id board.BlockID) *simBlock {
 			return b
 		}
 	}
-	b := &simBlock{n: n, id: id}
+	b := &simBlock{n: n, id: id, life: n.life}
 	b.box = n.w.newBox(fmt.Sprintf("%s/block%d.%d", n.node.Address, id.Col(), id.Row()), b.receive)
 	b.start()
 	n.blocks = append(n.blocks, b)
@@ -301,10 +336,30 @@ func (n *simNode) toBlock(id board.BlockID, m RegionMessage) { n.block(id).box.p
 
 func (b *simBlock) receive(m any) {
 	message := m.(RegionMessage)
+	if b.life != b.n.life {
+		return
+	}
+	if b.retired {
+		switch m := message.(type) {
+		case PlaceTiles, TouchBlock, PullBlock:
+			b.n.toBlock(b.id, m)
+			return
+		default:
+			defer b.core.Retire()
+		}
+	}
 	if mutate := b.n.w.mutant.block; mutate != nil {
 		message = mutate(b, message)
 	}
 	b.do(b.core.Receive(b.n.wallMs(), message))
+}
+
+// retire lets another actor run the block from now on, as a change of the region size does; this one ends what is in flight.
+func (b *simBlock) retire() {
+	b.retired = true
+	b.n.blocks = slices.DeleteFunc(b.n.blocks, func(o *simBlock) bool { return o == b })
+	b.core.Retire()
+	b.n.toBlock(b.id, TouchBlock{Block: b.id})
 }
 
 func (b *simBlock) do(effects []RegionEffect) {
@@ -327,8 +382,9 @@ func (b *simBlock) do(effects []RegionEffect) {
 		case DropBlockSlot:
 			n.release()
 		case MakeBlockCommit:
-			attempt := e.Commit.Head.Attempt
-			n.commit(e.Commit, true, func(r store.Result) { b.box.put(BlockCommitDone{Block: b.id, Attempt: attempt, Result: r}) })
+			n.commit(coreLife{&b.core.commits, b.core.generation}, e.Commit, true, func(attempt uint64, r store.Result) {
+				b.box.put(BlockCommitDone{Block: b.id, Attempt: attempt, Result: r})
+			})
 		case Publish:
 			w.toFeeds(e.Message)
 		case PublishImages:
@@ -453,8 +509,9 @@ func (k *simKeeper) receive(m any) {
 	for _, effect := range k.core.Receive(n.wallMs(), m.(SettingsMessage)) {
 		switch e := effect.(type) {
 		case MakeSettingsCommit:
-			attempt := e.Commit.Head.Attempt
-			n.commit(e.Commit, false, func(r store.Result) { k.box.put(SettingsCommitDone{Attempt: attempt, Result: r}) })
+			n.commit(coreLife{&k.core.commits, 0}, e.Commit, false, func(attempt uint64, r store.Result) {
+				k.box.put(SettingsCommitDone{Attempt: attempt, Result: r})
+			})
 		case ReadSettings:
 			read := SettingsRead{}
 			n.read("read settings", func() {}, func() {

@@ -20,6 +20,7 @@ func (w *world) settle() {
 	w.log("quiet from here on")
 	for _, n := range w.nodes {
 		n.skewMs = max(n.skewMs, -20_000) // a clock that had fallen back further was set right
+		n.setHealth(board.CodeOK)
 	}
 	for _, c := range w.clients {
 		for _, s := range c.sessions {

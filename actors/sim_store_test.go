@@ -29,6 +29,11 @@ func (w *world) createBoard() {
 
 // apply lets a commit arrive at the store.
 func (w *world) apply(c *store.Commit) store.Result {
+	if w.mutant.store != nil {
+		if r, ok := w.mutant.store(w, c); ok {
+			return r
+		}
+	}
 	r := w.core.Commit(c)
 	w.log("store: %v version %d attempt %x by %s: applied %v", c.Partition, c.Head.Version, c.Head.Attempt, c.Head.Owner.Address, r.Applied)
 	if r.Applied {
@@ -41,15 +46,16 @@ func (w *world) apply(c *store.Commit) store.Result {
 type sending struct {
 	n      *simNode
 	life   int
+	core   coreLife
 	slot   bool
 	commit *store.Commit
 	known  bool
-	done   func(store.Result)
+	done   func(attempt uint64, r store.Result)
 }
 
-func (n *simNode) commit(c *store.Commit, slot bool, done func(store.Result)) {
-	s := &sending{n: n, life: n.life, slot: slot, commit: c, done: done}
-	n.w.check.sealed(n, c)
+func (n *simNode) commit(core coreLife, c *store.Commit, slot bool, done func(uint64, store.Result)) {
+	s := &sending{n: n, life: n.life, core: core, slot: slot, commit: c, done: done}
+	n.w.check.sealed(core, c)
 	s.send()
 }
 
@@ -106,7 +112,8 @@ func (s *sending) answer(c *store.Commit, r store.Result) {
 	if s.slot {
 		s.n.release()
 	}
-	s.done(r)
+	s.n.w.check.duel(s.core, c.Head.Attempt, r)
+	s.done(c.Head.Attempt, r)
 }
 
 // rival makes a commit of an owner that nobody simulates: it changes nothing but the version.

@@ -41,6 +41,8 @@ type odds struct {
 	moveOwner, clock, settings, ban float64 // per step
 	job, idle, snapshot             float64 // per step
 	stall, reconnect                float64 // per step
+	full                            float64 // of sealed commits: no room for closings
+	retire, health                  float64 // per step
 	leap                            float64 // per step: seconds pass
 }
 
@@ -321,7 +323,7 @@ func (w *world) drawOdds() odds {
 		crash: p(0.02), crashNode: p(0.004), crashFeed: p(0.003),
 		moveOwner: p(0.02), clock: p(0.01), settings: p(0.02), ban: p(0.01),
 		job: p(0.005), idle: p(0.05), snapshot: p(0.02),
-		stall: p(0.05), reconnect: p(0.02), leap: p(0.02),
+		stall: p(0.05), reconnect: p(0.02), leap: p(0.02), full: p(0.3), retire: p(0.02), health: p(0.01),
 	}
 }
 

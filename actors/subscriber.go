@@ -426,6 +426,7 @@ func (s *Subscriber) recover(wallMs int64, x *session) {
 	for id, sequence := range x.missed {
 		ask.Chunks = append(ask.Chunks, wire.ChunkAt{Chunk: id, Sequence: sequence})
 	}
+	slices.SortFunc(ask.Chunks, func(p, q wire.ChunkAt) int { return int(p.Chunk) - int(q.Chunk) })
 	s.emit(ToFeed{ask})
 }
 
