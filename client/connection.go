@@ -247,12 +247,13 @@ func (s *Session) setState(state State) {
 	}
 }
 
-// deadline returns until when the connection may be silent: two and a half heartbeats, or until the node wants it gone.
+// deadline returns until when the connection may be silent: two and a half heartbeats, or until the node wants it gone. A
+// session that subscribes to nothing gets no heartbeats, only pings.
 func (s *Session) deadline(now time.Time) time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	patience := watchdogDefault
-	if ms := s.hello.HeartbeatMs; ms > 0 {
+	if ms := s.hello.HeartbeatMs; ms > 0 && (s.o.Whole || s.o.Chunks.Cols*s.o.Chunks.Rows > 0) {
 		patience = max(time.Duration(ms)*time.Millisecond*5/2, watchdogMin)
 	}
 	at := now.Add(patience)
