@@ -30,7 +30,6 @@ type SettingsPatch struct {
 	Frozen       *bool                `json:"frozen,omitempty"`
 	Protected    *[]board.Rect        `json:"protected,omitempty"`
 	Announcement *string              `json:"announcement,omitempty"`
-	State        *board.State         `json:"state,omitempty"`
 }
 
 // Settings returns the newest version of the settings.

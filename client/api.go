@@ -31,13 +31,20 @@ var sharedHTTP = func() *http.Client {
 	return &http.Client{Transport: t, Timeout: 2 * time.Minute}
 }()
 
-// Config is what a page needs to begin (GET /api/v1/config).
+// Config is what is the same for everybody (GET /api/v1/config).
 type Config struct {
-	Settings    board.Settings `json:"settings"`
-	Epoch       string         `json:"epoch"` // hexadecimal
-	User        board.UserID   `json:"user"`
-	HeartbeatMs int64          `json:"heartbeat_ms"`
-	Online      int            `json:"online"`
+	Epoch        string         `json:"epoch"`   // 16 hexadecimal digits
+	Version      string         `json:"version"` // of the node
+	Protocol     int            `json:"protocol"`
+	Whole        bool           `json:"whole"` // the board is small enough to be sent whole
+	Online       int            `json:"online"`
+	ServerTimeMs int64          `json:"server_time_ms"` // Unix milliseconds
+	Settings     board.Settings `json:"settings"`
+	// Limits of a session.
+	MessageBytesMax   int   `json:"message_bytes_max"`
+	MessagesPerSecond int   `json:"messages_per_second"`
+	PingAfterMs       int64 `json:"ping_after_ms"`
+	DeadAfterMs       int64 `json:"dead_after_ms"`
 }
 
 // User is where a user stands (GET /api/v1/me).
@@ -59,14 +66,15 @@ type PostRequest struct {
 
 // PostOutcome answers a placement over HTTP that was not refused.
 type PostOutcome struct {
-	Verdict  string       `json:"verdict"` // "accepted", "charged" or "unknown"
+	Verdict  string       `json:"verdict"` // "accepted": on the board; "charged": durable, on the board in a moment
 	X        int          `json:"x"`
 	Y        int          `json:"y"`
 	Colour   board.Colour `json:"colour"`
 	Turn     uint64       `json:"turn"`
-	NextTurn uint64       `json:"next_turn"`
-	WaitMs   int64        `json:"wait_ms"`
+	Nonce    string       `json:"nonce"`    // 16 hexadecimal digits: the key, or its hash
 	Sequence uint64       `json:"sequence"` // of an accepted placement in its chunk
+	NextTurn uint64       `json:"next_turn"`
+	WaitMs   int64        `json:"wait_ms"` // until the user's next placement may be accepted
 }
 
 // SignedIn answers a sign-in.
@@ -137,8 +145,9 @@ func (a *API) Tile(ctx context.Context, x, y int) (board.TileDetails, error) {
 	return out, err
 }
 
-// PostPlacement places a tile over HTTP. Requests with the same key are one placement until the user's next; with a turn,
-// for ever. A refusal is a *Problem.
+// PostPlacement places a tile over HTTP. Requests with the same key (1 to 128 printable ASCII characters; 16 hexadecimal
+// digits are the nonce itself) are one placement until the user's next; with a turn, for ever. A refusal is a *Problem; so
+// is "unknown", after which the same request should be sent again.
 func (a *API) PostPlacement(ctx context.Context, key string, r PostRequest) (PostOutcome, error) {
 	var out PostOutcome
 	err := a.json(ctx, http.MethodPost, "/api/v1/placements", http.Header{"Idempotency-Key": {key}}, r, &out)
