@@ -7,6 +7,7 @@ package actors
 // Next: actors/subscriber.go.
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/placed-board/placed/board"
@@ -56,6 +57,7 @@ type feedChunk struct {
 	image    []byte       // packed tiles; nil: pack again
 	width    board.Width  // of image
 	head     uint64       // sequence with what waits for the next frame
+	heard    uint64       // the highest sequence heard of: above head there is a gap
 	waiting  []wire.Tile  // sequence+1 .. head, unless set
 	set      *board.Tiles // an image that waits for the next frame, at setAt
 	setAt    uint64
@@ -150,21 +152,41 @@ func (f *Feed) tilesApplied(wallMs int64, m TilesApplied) {
 			c.waiting = append(c.waiting, wire.Tile{Index: t.Tile, Colour: t.Colour})
 			f.touch(c)
 		default:
+			c.heard = max(c.heard, t.Sequence)
 			f.gap(wallMs, m.Block)
 		}
 	}
 }
 
 func (f *Feed) gap(wallMs int64, b board.BlockID) {
-	if asked, ok := f.gaps[b]; !ok || wallMs-asked >= AskBlockMs || wallMs < asked {
+	if asked, ok := f.gaps[b]; !ok || !waits(wallMs, asked+AskBlockMs, AskBlockMs) {
 		f.gaps[b] = wallMs
 		f.emit(AskBlock{Block: b})
 	}
 }
 
+// askAgain asks again for the blocks whose gaps no answer has closed: it was lost, or older than the gap.
+func (f *Feed) askAgain(wallMs int64) {
+	for _, b := range slices.Sorted(maps.Keys(f.gaps)) {
+		if f.hasGap(b) {
+			f.gap(wallMs, b)
+		} else {
+			delete(f.gaps, b)
+		}
+	}
+}
+
+func (f *Feed) hasGap(b board.BlockID) bool {
+	for _, id := range b.Chunks() {
+		if c := f.chunks[id]; c != nil && c.heard > c.head {
+			return true
+		}
+	}
+	return false
+}
+
 // blockImages takes the chunks that are newer than what is here.
 func (f *Feed) blockImages(m BlockImages) {
-	delete(f.gaps, m.Block)
 	for _, image := range m.Chunks {
 		c := f.chunk(image.Chunk)
 		if image.Sequence <= c.head {
@@ -173,11 +195,15 @@ func (f *Feed) blockImages(m BlockImages) {
 		c.head, c.set, c.setAt, c.waiting = image.Sequence, image.Tiles, image.Sequence, c.waiting[:0]
 		f.touch(c)
 	}
+	if !f.hasGap(m.Block) {
+		delete(f.gaps, m.Block)
+	}
 }
 
 // makeFrame applies what waits and encodes it once for everybody.
 func (f *Feed) makeFrame(wallMs int64) {
 	f.trimRing(wallMs)
+	f.askAgain(wallMs)
 	if f.next != nil {
 		f.takeSettings(wallMs)
 	}

@@ -30,6 +30,9 @@ const (
 	// DeposedMs is how long the loser of a duel leaves the partition alone; up to half of it is added at random.
 	DeposedMs    = 1000
 	DeposedMsMax = DeposedMs + DeposedMs/2
+	// FenceMs is after how long a loaded shard commits although it has nothing to write. Until one commit of this life is
+	// applied, a commit of the life before may still arrive, and its charges would be known to nobody.
+	FenceMs = 5000
 	// StoreRetryMs is the retry hint when the store is away.
 	StoreRetryMs = 1000
 	// LoadRetryMs is how long a core waits before it asks the store again after a failed read.
@@ -52,6 +55,8 @@ type Shard struct {
 	deposedBy   string
 	deposedToMs int64
 
+	fenced      bool   // no commit of an earlier life can be applied any more
+	fenceAt     int64  // when to commit for that alone
 	reportAgain bool   // charges under older settings were open at the last report
 	inForce     uint64 // settings version of the committed head
 	lastAtMs    int64  // of the committed head
@@ -250,7 +255,7 @@ func (s *Shard) hasWork(wallMs int64) bool {
 		return false // nothing is sealed under a clock that is not trusted
 	}
 	return len(s.queue) > 0 && s.refuse == board.CodeOK || len(s.bans) > 0 || s.jobs.changed() || s.inForce != s.rules.Version() ||
-		s.closings > 0 && !waits(wallMs, s.closeAt, CloseMs)
+		s.closings > 0 && !waits(wallMs, s.closeAt, CloseMs) || !s.fenced && !waits(wallMs, s.fenceAt, FenceMs)
 }
 
 // askCharge queues a charge unless the load or a refusal of the whole shard speaks against it.
@@ -308,7 +313,7 @@ func (s *Shard) askBan(e AskBan) {
 	switch {
 	case e.Generation != s.generation: // the user hears ReloadUser and answers "unknown"
 	case len(s.bans) >= ShardBansMax:
-		s.tell(e.User, BanRefused{UntilMs: e.UntilMs, Code: board.CodeBusy, WaitMs: BusyRetryMs})
+		s.tell(e.User, BanRefused{To: e.To, Code: board.CodeBusy, WaitMs: BusyRetryMs})
 	default:
 		s.bans = append(s.bans, e)
 	}
@@ -367,7 +372,7 @@ func (s *Shard) slotGranted(wallMs int64) {
 	b.closings()
 	b.charges()
 	b.jobs()
-	if b.empty() && s.inForce == s.rules.Version() {
+	if b.empty() && s.fenced && s.inForce == s.rules.Version() {
 		s.emit(DropSlot{}) // every charge was refused at the last check
 		return
 	}
@@ -389,14 +394,14 @@ func (s *Shard) commitDone(wallMs int64, m CommitDone) {
 func (s *Shard) applied(wallMs int64) {
 	sealed := s.sealed
 	older := s.inForce
-	s.lastAtMs, s.inForce = sealed.atMs, sealed.version
+	s.lastAtMs, s.inForce, s.fenced = sealed.atMs, sealed.version, true
 	s.dropClosed(sealed.closings)
 	for _, ban := range sealed.bans {
 		s.setBanned(ban)
 		if known := s.reads[ban.User]; known != nil {
 			known.row.BannedUntilMs, known.ban = ban.UntilMs, true
 		}
-		s.tell(ban.User, BanWritten{UntilMs: ban.UntilMs, Rules: s.rules})
+		s.tell(ban.User, BanWritten{UntilMs: ban.UntilMs, To: ban.To, Rules: s.rules})
 	}
 	s.jobs.applied(sealed.jobs)
 	s.sealed = sealedShard{}

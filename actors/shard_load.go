@@ -23,7 +23,7 @@ func (s *Shard) shardLoaded(wallMs int64, m ShardLoaded) {
 		s.emit(ReportProblem{What: "load " + store.Shard(s.index).String(), Err: err})
 		return
 	}
-	s.loaded, s.deposedBy = true, ""
+	s.loaded, s.deposedBy, s.fenced, s.fenceAt = true, "", false, wallMs+FenceMs
 	s.commits.version, s.inForce, s.lastAtMs = m.Head.Version, m.Head.Owner.SettingsVersion, state.LastAtMs
 	s.jobs.load(m.Jobs)
 	for i := range state.Open {

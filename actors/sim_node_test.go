@@ -449,7 +449,7 @@ func (f *simFeed) receive(m any) {
 		case ToSubscriber:
 			f.n.sub.box.put(e.Message)
 		case AskBlock:
-			w.send("pull", func() { w.owner(store.Block(e.Block)).toBlock(e.Block, PullBlock{Block: e.Block}) })
+			w.send("pull", func() { w.owner(store.Block(e.Block)).toBlock(e.Block, PullBlock(e)) })
 		}
 	}
 }

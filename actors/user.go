@@ -98,7 +98,7 @@ func (u *User) Receive(nowMs int64, message UserMessage) []UserEffect {
 	case BanWritten:
 		u.banWritten(nowMs, m)
 	case BanRefused:
-		u.banSettled(m.UntilMs, board.PlaceOutcome{Verdict: board.VerdictRefused, Code: m.Code, WaitMs: m.WaitMs})
+		u.banSettled(m.To, board.PlaceOutcome{Verdict: board.VerdictRefused, Code: m.Code, WaitMs: m.WaitMs})
 	case RulesChanged:
 		if u.loaded {
 			u.tellSessions(nowMs, m.Rules)
@@ -157,7 +157,7 @@ func (u *User) askBans() {
 	for i := range u.bans {
 		if b := &u.bans[i]; !b.asked {
 			b.asked = true
-			u.emit(AskBan{User: u.id, Generation: u.generation, UntilMs: b.untilMs, Before: u.row})
+			u.emit(AskBan{User: u.id, Generation: u.generation, UntilMs: b.untilMs, To: b.to, Before: u.row})
 		}
 	}
 }
@@ -365,15 +365,15 @@ func (u *User) banWritten(nowMs int64, m BanWritten) {
 		return // the row tells
 	}
 	u.row.BannedUntilMs = m.UntilMs
-	u.banSettled(m.UntilMs, board.PlaceOutcome{Verdict: board.VerdictAccepted})
+	u.banSettled(m.To, board.PlaceOutcome{Verdict: board.VerdictAccepted})
 	u.tellSessions(nowMs, m.Rules)
 }
 
-// banSettled answers the oldest ban that the shard was asked for: it settles them in their order. One of an earlier actor of
-// this user may come first.
-func (u *User) banSettled(untilMs int64, o board.PlaceOutcome) {
-	if len(u.bans) > 0 && u.bans[0].asked && u.bans[0].untilMs == untilMs {
-		u.answer(u.bans[0].to, o)
+// banSettled answers who waits for a ban. The shard settles them in their order; those of an earlier actor of this user may
+// come first.
+func (u *User) banSettled(to SessionRef, o board.PlaceOutcome) {
+	if len(u.bans) > 0 && u.bans[0].asked && u.bans[0].to == to {
+		u.answer(to, o)
 		u.bans = slices.Delete(u.bans, 0, 1)
 	}
 }

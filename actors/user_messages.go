@@ -93,14 +93,15 @@ type ChargeOverdue struct {
 // BanWritten says that the user's ban is durable. From: the shard.
 type BanWritten struct {
 	UntilMs int64
+	To      SessionRef // of AskBan
 	Rules   *Rules
 }
 
 // BanRefused says that the shard did not take a ban. From: the shard.
 type BanRefused struct {
-	UntilMs int64
-	Code    board.Code
-	WaitMs  int64
+	To     SessionRef // of AskBan
+	Code   board.Code
+	WaitMs int64
 }
 
 // RulesChanged says that newer settings are in force in the shard. From: the shard.
@@ -170,6 +171,7 @@ type AskBan struct {
 	User       board.UserID
 	Generation uint64
 	UntilMs    int64
+	To         SessionRef // who waits for it
 	Before     store.UserRow
 }
 
