@@ -11,7 +11,7 @@ TOOL := $(GO) tool -modfile=tools.mod
 
 # Packages whose tests start processes of their own (a Cassandra, servers, a browser). They run one at a time, after
 # all others, and not a second time under the race detector, which would only watch the tests themselves.
-HEAVY := /(cmd|bench|system_test|client/web)(/|$$)
+HEAVY := /(cmd|bench|internal/bench|system_test|client/web)(/|$$)
 # The Cassandra store is as heavy, but its own code is what a race would be in.
 NODES := /store/cassandra(/|$$)
 quick = $$($(GO) list ./... | grep -vE '$(HEAVY)|$(NODES)')

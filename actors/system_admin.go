@@ -8,7 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/placed-board/placed/board"
-	"github.com/placed-board/placed/store/verify"
+	"github.com/placed-board/placed/store"
 )
 
 // Errors of the operators' methods.
@@ -141,7 +141,7 @@ func (s *System) Status(context.Context) board.Status {
 // Verify replays every block's journal and checks I1 to I6 by formula, against the settings' versions, the shards' rows and
 // the board that this node serves.
 func (s *System) Verify(ctx context.Context, progress func(done, total int)) (board.VerifyReport, error) {
-	return verify.Run(ctx, s.store, verify.Options{
+	return store.Verify(ctx, s.store, store.VerifyOptions{
 		Settings: func(ctx context.Context) ([]board.SettingsRecord, error) { return readSettings(ctx, s.store, 1) },
 		Progress: progress,
 		Served: func(c board.ChunkID) (uint64, *board.Tiles, bool) {

@@ -16,7 +16,7 @@ import (
 
 	"github.com/gorilla/websocket"
 
-	"github.com/placed-board/placed/bench/measure"
+	"github.com/placed-board/placed/internal/bench/measure"
 )
 
 // Sizes of the frames of a placement and of its answer, in bytes of websocket payload.

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/placed-board/placed/bench/measure"
+	"github.com/placed-board/placed/internal/bench/measure"
 )
 
 // FrameBytes is the size of a frame of a tick of 100 ms at 333 placements per second, with its websocket header.

@@ -15,7 +15,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
-	"github.com/placed-board/placed/bench/measure"
+	"github.com/placed-board/placed/internal/bench/measure"
 )
 
 // Shape of the load: what a board of 1000x1000 tiles would ask of its store, with the sizes of keys and rows about right.

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/placed-board/placed/bench/measure"
+	"github.com/placed-board/placed/internal/bench/measure"
 )
 
 // Sockets of one sink process: well below the 20,000 files that a process may hold.

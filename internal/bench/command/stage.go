@@ -1,4 +1,4 @@
-package main
+package command
 
 import (
 	"context"
@@ -7,10 +7,10 @@ import (
 	"os"
 	"time"
 
-	"github.com/placed-board/placed/bench/measure"
-	"github.com/placed-board/placed/bench/target"
 	"github.com/placed-board/placed/board"
 	"github.com/placed-board/placed/client"
+	"github.com/placed-board/placed/internal/bench/measure"
+	"github.com/placed-board/placed/internal/bench/target"
 )
 
 // targetFlags say which server a command measures.

@@ -1,4 +1,4 @@
-package main
+package command
 
 import (
 	"context"
@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"github.com/placed-board/placed/bench/baseline"
-	"github.com/placed-board/placed/bench/ledger"
-	"github.com/placed-board/placed/bench/load"
-	"github.com/placed-board/placed/bench/measure"
+	"github.com/placed-board/placed/internal/bench/ledger"
+	"github.com/placed-board/placed/internal/bench/load"
+	"github.com/placed-board/placed/internal/bench/measure"
 )
 
 // stormFlags describe the traffic of a storm.

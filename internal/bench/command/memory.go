@@ -1,4 +1,4 @@
-package main
+package command
 
 import (
 	"context"
@@ -8,7 +8,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/placed-board/placed/bench/measure"
+	"github.com/placed-board/placed/internal/bench/measure"
 )
 
 // sessionMemoryMax is the resident memory that an idle session may cost, in KiB.

@@ -4,9 +4,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/placed-board/placed/bench/ledger"
-	"github.com/placed-board/placed/bench/measure"
 	"github.com/placed-board/placed/board"
+	"github.com/placed-board/placed/internal/bench/ledger"
+	"github.com/placed-board/placed/internal/bench/measure"
 )
 
 // player is one user. It has one move under way at a time; further events wait in its queue.

@@ -7,9 +7,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/placed-board/placed/bench/ledger"
-	"github.com/placed-board/placed/bench/measure"
 	"github.com/placed-board/placed/board"
+	"github.com/placed-board/placed/internal/bench/ledger"
+	"github.com/placed-board/placed/internal/bench/measure"
 )
 
 // fakeServer answers placements of users as a server would, after a delay, and can be told to misbehave.

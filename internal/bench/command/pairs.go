@@ -1,4 +1,4 @@
-package main
+package command
 
 import (
 	"context"
@@ -6,8 +6,8 @@ import (
 	"strings"
 
 	"github.com/placed-board/placed/bench/baseline"
-	"github.com/placed-board/placed/bench/measure"
 	"github.com/placed-board/placed/board"
+	"github.com/placed-board/placed/internal/bench/measure"
 )
 
 // Limits of the ratios of a closed-loop storm to its baseline in the same run.

@@ -8,8 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/placed-board/placed/bench/measure"
 	"github.com/placed-board/placed/client"
+	"github.com/placed-board/placed/internal/bench/measure"
 	"github.com/placed-board/placed/wire"
 )
 

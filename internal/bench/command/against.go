@@ -1,4 +1,4 @@
-package main
+package command
 
 import (
 	"context"
@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/placed-board/placed/bench/baseline"
-	"github.com/placed-board/placed/bench/load"
-	"github.com/placed-board/placed/bench/measure"
+	"github.com/placed-board/placed/internal/bench/load"
+	"github.com/placed-board/placed/internal/bench/measure"
 )
 
 // fanoutRatioMin is the least share of the raw loop's rate that placed must reach.

@@ -1,4 +1,4 @@
-package main
+package command
 
 import (
 	"context"
@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/placed-board/placed/bench/ledger"
-	"github.com/placed-board/placed/bench/load"
-	"github.com/placed-board/placed/bench/measure"
+	"github.com/placed-board/placed/internal/bench/ledger"
+	"github.com/placed-board/placed/internal/bench/load"
+	"github.com/placed-board/placed/internal/bench/measure"
 )
 
 // Limits of a restart, from the start of the process to the first 200 of /readyz.

@@ -1,4 +1,4 @@
-package main
+package command
 
 import (
 	"context"
@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/placed-board/placed/bench/measure"
+	"github.com/placed-board/placed/internal/bench/measure"
 )
 
 // placementBytesMax is what a placement may cost a session of the whole board on the wire, everything after the websocket

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/placed-board/placed/bench/measure"
 	"github.com/placed-board/placed/board"
+	"github.com/placed-board/placed/internal/bench/measure"
 )
 
 // Chunk is a chunk as a board shows it.

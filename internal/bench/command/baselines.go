@@ -1,4 +1,4 @@
-package main
+package command
 
 import (
 	"context"
@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/placed-board/placed/bench/baseline"
-	"github.com/placed-board/placed/bench/measure"
+	"github.com/placed-board/placed/internal/bench/measure"
 )
 
 // loadFlags are shared by closed loops.

@@ -1,9 +1,4 @@
-// Package verify replays the journals of a board and checks the invariants I1 to I6 by formula: the throttle, that every turn
-// is on the board once and none is missing, the chunks' sequences, the served board, snapshots, tile histories and user rows.
-//
-// It may run while placements flow: journals only grow, and whatever it compares is compared at a sequence or version that
-// both sides have reached.
-package verify
+package store
 
 import (
 	"cmp"
@@ -14,14 +9,13 @@ import (
 	"time"
 
 	"github.com/placed-board/placed/board"
-	"github.com/placed-board/placed/store"
 )
 
 // ViolationsMax is how many violations a report spells out; the others are counted.
 const ViolationsMax = 100
 
-// Options tell what to compare with.
-type Options struct {
+// VerifyOptions tell what to compare with.
+type VerifyOptions struct {
 	// Settings returns every version of the settings; it is called after the journals were read.
 	Settings func(context.Context) ([]board.SettingsRecord, error)
 	// Served returns a chunk as it is served to clients: its sequence and tiles (nil for none). Nil: nothing is served.
@@ -30,8 +24,12 @@ type Options struct {
 	Progress func(done, total int)
 }
 
-// Run replays all journals. An error means that the store could not be read, not that an invariant is broken.
-func Run(ctx context.Context, st store.Store, o Options) (board.VerifyReport, error) {
+// Verify replays the journals of a board and checks the invariants I1 to I6 by formula: the throttle, that every turn is on the
+// board once and none is missing, the chunks' sequences, the served board, snapshots, tile histories and user rows.
+//
+// It may run while placements flow: journals only grow, and whatever it compares is compared at a sequence or version that
+// both sides have reached. An error means that the store could not be read, not that an invariant is broken.
+func Verify(ctx context.Context, st Store, o VerifyOptions) (board.VerifyReport, error) {
 	start := time.Now()
 	v := &verifier{store: st, options: o, users: map[board.UserID]uint32{}}
 	v.report.Violations = []board.Violation{}
@@ -42,7 +40,7 @@ func Run(ctx context.Context, st store.Store, o Options) (board.VerifyReport, er
 	versions := make([]uint64, len(blocks))
 	for i, b := range blocks {
 		if versions[i], err = v.block(ctx, b); err != nil {
-			return v.report, fmt.Errorf("verify: %v: %w", store.Block(b), err)
+			return v.report, fmt.Errorf("verify: %v: %w", Block(b), err)
 		}
 		if o.Progress != nil {
 			o.Progress(i+1, len(blocks))
@@ -51,7 +49,7 @@ func Run(ctx context.Context, st store.Store, o Options) (board.VerifyReport, er
 	first := len(v.turns)
 	for i, b := range blocks { // what was placed meanwhile: a turn that seemed to be missing has come before those that were seen
 		if err := v.tail(ctx, b, versions[i]+1); err != nil {
-			return v.report, fmt.Errorf("verify: %v: %w", store.Block(b), err)
+			return v.report, fmt.Errorf("verify: %v: %w", Block(b), err)
 		}
 	}
 	if err := v.throttle(ctx, first); err != nil {
@@ -66,8 +64,8 @@ func Run(ctx context.Context, st store.Store, o Options) (board.VerifyReport, er
 }
 
 type verifier struct {
-	store   store.Store
-	options Options
+	store   Store
+	options VerifyOptions
 	report  board.VerifyReport
 	users   map[board.UserID]uint32 // to its index in names
 	names   []board.UserID
@@ -102,12 +100,12 @@ func (v *verifier) block(ctx context.Context, b board.BlockID) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
-	state := store.NewBlockState()
-	for entry, err := range v.store.Journal(ctx, store.Block(b), 1) {
+	state := NewBlockState()
+	for entry, err := range v.store.Journal(ctx, Block(b), 1) {
 		if err != nil {
 			return 0, err
 		}
-		commit, err := store.DecodeBlockCommit(entry.Value)
+		commit, err := DecodeBlockCommit(entry.Value)
 		if err != nil {
 			return 0, fmt.Errorf("commit %d: %w", entry.Version, err)
 		}
@@ -121,7 +119,7 @@ func (v *verifier) block(ctx context.Context, b board.BlockID) (uint64, error) {
 		}
 	}
 	if snapshot != nil {
-		v.violate("I6", "%v: the snapshot of version %d is ahead of the journal's %d", store.Block(b), snapshot.Version, state.Version)
+		v.violate("I6", "%v: the snapshot of version %d is ahead of the journal's %d", Block(b), snapshot.Version, state.Version)
 	}
 	for slot, s := range served {
 		if s.waiting {
@@ -132,7 +130,7 @@ func (v *verifier) block(ctx context.Context, b board.BlockID) (uint64, error) {
 }
 
 // apply checks and replays one commit; false when its sequences do not follow.
-func (v *verifier) apply(state *store.BlockState, version uint64, commit *store.BlockCommit, served *servedChunks) bool {
+func (v *verifier) apply(state *BlockState, version uint64, commit *BlockCommit, served *servedChunks) bool {
 	type place struct {
 		chunk board.ChunkID
 		tile  uint16
@@ -160,7 +158,7 @@ func (v *verifier) apply(state *store.BlockState, version uint64, commit *store.
 	}
 	// One placement at a time, so that the board can be compared at every sequence.
 	for i := range commit.Placements {
-		one := store.BlockCommit{Placements: commit.Placements[i : i+1]}
+		one := BlockCommit{Placements: commit.Placements[i : i+1]}
 		state.Version = version - 1
 		if err := state.Apply(version, &one); err != nil {
 			v.violate("I4", "%v", err)
@@ -194,11 +192,11 @@ func (v *verifier) add(p *board.Placement) {
 
 // tail reads what a journal has gained since it was replayed, for its turns only.
 func (v *verifier) tail(ctx context.Context, b board.BlockID, from uint64) error {
-	for entry, err := range v.store.Journal(ctx, store.Block(b), from) {
+	for entry, err := range v.store.Journal(ctx, Block(b), from) {
 		if err != nil {
 			return err
 		}
-		commit, err := store.DecodeBlockCommit(entry.Value)
+		commit, err := DecodeBlockCommit(entry.Value)
 		if err != nil {
 			return fmt.Errorf("commit %d: %w", entry.Version, err)
 		}
@@ -266,11 +264,11 @@ func (v *verifier) tickets() {
 func (v *verifier) rows(ctx context.Context) error {
 	known := make([]bool, len(v.names))
 	for shard := range board.UserShards {
-		for row, err := range v.store.Rows(ctx, store.Shard(shard)) {
+		for row, err := range v.store.Rows(ctx, Shard(shard)) {
 			if err != nil {
-				return fmt.Errorf("verify: %v: %w", store.Shard(shard), err)
+				return fmt.Errorf("verify: %v: %w", Shard(shard), err)
 			}
-			r, err := store.DecodeUserRow(row.Value)
+			r, err := DecodeUserRow(row.Value)
 			if err != nil {
 				return fmt.Errorf("verify: row of user %q: %w", row.Key, err)
 			}
@@ -290,7 +288,7 @@ func (v *verifier) rows(ctx context.Context) error {
 	return nil
 }
 
-func (v *verifier) compareRow(user board.UserID, shard int, r *store.UserRow, t turn) {
+func (v *verifier) compareRow(user board.UserID, shard int, r *UserRow, t turn) {
 	switch {
 	case user.Shard() != shard:
 		v.violate("I6", "user %q: row in shard %d, want %d", user, shard, user.Shard())
@@ -351,7 +349,7 @@ func (v *verifier) served(b board.BlockID) *servedChunks {
 }
 
 // compareServed compares a chunk with what was served once the replay has come to that sequence.
-func (v *verifier) compareServed(served *servedChunks, p *board.Placement, state *store.BlockState) {
+func (v *verifier) compareServed(served *servedChunks, p *board.Placement, state *BlockState) {
 	s := &served[p.Chunk.Slot()]
 	if !s.waiting || s.sequence != p.Sequence {
 		return
@@ -363,28 +361,28 @@ func (v *verifier) compareServed(served *servedChunks, p *board.Placement, state
 }
 
 // snapshot returns the newest snapshot of a block, or nil.
-func (v *verifier) snapshot(ctx context.Context, b board.BlockID) (*store.BlockState, error) {
+func (v *verifier) snapshot(ctx context.Context, b board.BlockID) (*BlockState, error) {
 	found, err := v.store.Snapshot(ctx, b, ^uint64(0))
-	if errors.Is(err, store.ErrNotFound) {
+	if errors.Is(err, ErrNotFound) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	state, err := store.DecodeBlockState(found.Data)
+	state, err := DecodeBlockState(found.Data)
 	if err != nil || state.Version != found.Version {
-		v.violate("I6", "%v: the snapshot of version %d does not decode: %v", store.Block(b), found.Version, err)
+		v.violate("I6", "%v: the snapshot of version %d does not decode: %v", Block(b), found.Version, err)
 		return nil, nil
 	}
 	return state, nil
 }
 
 // compareSnapshot compares the chunks. Floors and tickets may be ahead of the journal's: they come from messages.
-func (v *verifier) compareSnapshot(b board.BlockID, snapshot, replayed *store.BlockState) {
+func (v *verifier) compareSnapshot(b board.BlockID, snapshot, replayed *BlockState) {
 	for slot := range snapshot.Chunks {
 		x, y := snapshot.Chunks[slot], replayed.Chunks[slot]
 		if (x == nil) != (y == nil) || x != nil && *x != *y {
-			v.violate("I6", "%v: the snapshot of version %d differs from the journal in chunk %d", store.Block(b), snapshot.Version, b.Chunk(slot))
+			v.violate("I6", "%v: the snapshot of version %d differs from the journal in chunk %d", Block(b), snapshot.Version, b.Chunk(slot))
 		}
 	}
 }

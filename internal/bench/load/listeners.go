@@ -8,10 +8,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/placed-board/placed/bench/ledger"
-	"github.com/placed-board/placed/bench/measure"
 	"github.com/placed-board/placed/board"
 	"github.com/placed-board/placed/client"
+	"github.com/placed-board/placed/internal/bench/ledger"
+	"github.com/placed-board/placed/internal/bench/measure"
 	"github.com/placed-board/placed/wire"
 )
 

@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/placed-board/placed/bench/measure"
 	"github.com/placed-board/placed/board"
+	"github.com/placed-board/placed/internal/bench/measure"
 )
 
 const cooldownForTest = 100 * time.Millisecond

@@ -1,4 +1,4 @@
-package main
+package command
 
 import (
 	"bytes"
@@ -10,15 +10,15 @@ import (
 	"time"
 
 	"github.com/placed-board/placed/bench/baseline"
-	"github.com/placed-board/placed/bench/measure"
-	"github.com/placed-board/placed/bench/target"
+	"github.com/placed-board/placed/internal/bench/measure"
+	"github.com/placed-board/placed/internal/bench/target"
 	"github.com/placed-board/placed/wire"
 )
 
 // TestMain lets this test binary play the helpers that a command starts as further copies of its own binary.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && (os.Args[1] == selfEcho[0] || os.Args[1] == selfSink[0]) {
-		main()
+		Main()
 	}
 	os.Exit(m.Run())
 }

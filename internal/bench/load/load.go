@@ -12,9 +12,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/placed-board/placed/bench/ledger"
-	"github.com/placed-board/placed/bench/measure"
 	"github.com/placed-board/placed/board"
+	"github.com/placed-board/placed/internal/bench/ledger"
+	"github.com/placed-board/placed/internal/bench/measure"
 )
 
 // Bounds of a run's users.

@@ -1,4 +1,4 @@
-package main
+package command
 
 import (
 	"context"
@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/placed-board/placed/bench/load"
-	"github.com/placed-board/placed/bench/measure"
+	"github.com/placed-board/placed/internal/bench/load"
+	"github.com/placed-board/placed/internal/bench/measure"
 )
 
 // slowRatioMax is how much stopped readers may lengthen the others' way from placement to arrival, at the 99th percentile.
