@@ -38,8 +38,9 @@ func (a *feedActor) Receive(ctx actor.Context) {
 		a.pace(m.took)
 	case FeedTick:
 		if a.due() {
-			a.do(a.core.Receive(wallMs, m))
-			a.sys.frameMade(a.core.Tick(), a.core)
+			effects := a.core.Receive(wallMs, m)
+			a.sys.frameMade(a.core.Tick(), a.core) // first: who has seen the frame must not be served the board before it
+			a.do(effects)
 			for _, block := range a.heard {
 				a.sys.blockReady(block)
 			}
