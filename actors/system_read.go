@@ -52,13 +52,13 @@ func (s *System) blocksLoading() int {
 	return len(s.state.blocks)
 }
 
-// frameMade notes the tick of the newest frame and the settings that the body depends on.
+// frameMade notes the tick of the newest frame. The body also depends on the settings: they may change the board's size or
+// palette at the same tick.
 func (s *System) frameMade(tick uint64, f *Feed) {
-	if s.tick.Swap(tick) != tick {
-		return
-	}
-	if b := s.body.newest.Load(); b != nil && f.rules.Version() != s.bodyRules.Swap(f.rules.Version()) {
-		s.body.newest.Store(nil) // the board has another size or palette at the same tick
+	version := f.rules.Version()
+	resized := s.bodyRules.Swap(version) != version
+	if s.tick.Swap(tick) == tick && resized {
+		s.body.newest.Store(nil)
 	}
 }
 
