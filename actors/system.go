@@ -104,7 +104,7 @@ type System struct {
 	blocks      atomic.Int64                // blocks of the living regions
 	tick        atomic.Uint64
 	body        bodyCache
-	bodyRules   atomic.Uint64
+	bodyRules   atomic.Uint64 // settings version of the feed
 	refuse      atomic.Uint32 // board.Code
 	draining    atomic.Bool
 	state       systemState
@@ -157,6 +157,7 @@ func Start(ctx context.Context, config Config) (*System, error) {
 	for _, b := range blocks {
 		s.state.blocks[b] = true
 	}
+	s.bodyRules.Store(rules.Version())
 	s.spawn(rules)
 	s.registerGauges(config.Metrics)
 	s.startTimers()

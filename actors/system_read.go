@@ -18,13 +18,19 @@ const BodyWait = 2 * time.Second
 // bodyCache holds the newest encoded board body, made at most once a tick and only when somebody reads.
 type bodyCache struct {
 	mu     sync.Mutex // held by the one reader that asks the feed
-	newest atomic.Pointer[PublishedBody]
+	newest atomic.Pointer[cachedBody]
+}
+
+// cachedBody is a body with the version of the settings that the feed had at least when it made it.
+type cachedBody struct {
+	PublishedBody
+	version uint64
 }
 
 // BoardBody returns the encoded board body (package wire, BoardBody) as of the newest frame, and that frame's tick. Nobody
 // may change it. It is nil until every block is loaded, and when the feed does not answer.
 func (s *System) BoardBody() (body []byte, tick uint64) {
-	if b := s.body.newest.Load(); b != nil && b.Tick == s.tick.Load() {
+	if b := s.newestBody(); b != nil {
 		return b.Body, b.Tick
 	}
 	if s.blocksLoading() > 0 {
@@ -32,18 +38,27 @@ func (s *System) BoardBody() (body []byte, tick uint64) {
 	}
 	s.body.mu.Lock()
 	defer s.body.mu.Unlock()
-	if b := s.body.newest.Load(); b != nil && b.Tick == s.tick.Load() {
+	if b := s.newestBody(); b != nil {
 		return b.Body, b.Tick
 	}
+	version := s.bodyRules.Load()
 	answer := make(chan PublishedBody, 1)
 	s.post.toFeed(GetBody{Reply: func(b PublishedBody) { offer(answer, b) }})
 	select {
 	case b := <-answer:
-		s.body.newest.Store(&b)
+		s.body.newest.Store(&cachedBody{b, version})
 		return b.Body, b.Tick
 	case <-time.After(BodyWait):
 		return nil, 0
 	}
+}
+
+// newestBody returns the body at hand if neither a frame nor new settings came since it was made.
+func (s *System) newestBody() *cachedBody {
+	if b := s.body.newest.Load(); b != nil && b.Tick == s.tick.Load() && b.version == s.bodyRules.Load() {
+		return b
+	}
+	return nil
 }
 
 func (s *System) blocksLoading() int {
@@ -52,14 +67,11 @@ func (s *System) blocksLoading() int {
 	return len(s.state.blocks)
 }
 
-// frameMade notes the tick of the newest frame. The body also depends on the settings: they may change the board's size or
-// palette at the same tick.
+// frameMade notes the tick and the settings of the newest frame. Settings may change the body, by the board's size or
+// palette, without a new tick.
 func (s *System) frameMade(tick uint64, f *Feed) {
-	version := f.rules.Version()
-	resized := s.bodyRules.Swap(version) != version
-	if s.tick.Swap(tick) == tick && resized {
-		s.body.newest.Store(nil)
-	}
+	s.bodyRules.Store(f.rules.Version())
+	s.tick.Store(tick)
 }
 
 // chunk returns a chunk as the feed has it.
