@@ -2,6 +2,7 @@ package actors
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -23,8 +24,8 @@ type getOpen struct{ reply func(int) }
 // IdleSweepMs is the time between a shard's looks for idle users, and UserIdleMs how long a user actor is left alone before
 // it is asked.
 const (
-	IdleSweepMs = 30_000
-	UserIdleMs  = 60_000
+	IdleSweepMs = 5_000
+	UserIdleMs  = 10_000
 )
 
 // shardActor is the shell around Shard: it carries messages in, and effects out. It is the parent of the user actors.
@@ -33,6 +34,8 @@ type shardActor struct {
 	sys   *System
 	core  *Shard
 	users map[board.UserID]*child
+	// parked are the sessions of users without an actor: most people watch most of the time, and an actor costs 1.5 KiB.
+	parked map[board.UserID][]SessionRef
 
 	spawned uint64     // user actors so far
 	refused board.Code // what the core was told last
@@ -47,7 +50,7 @@ type child struct {
 }
 
 func newShardActor(index int, sys *System) *shardActor {
-	return &shardActor{index: index, sys: sys, users: map[board.UserID]*child{}}
+	return &shardActor{index: index, sys: sys, users: map[board.UserID]*child{}, parked: map[board.UserID][]SessionRef{}}
 }
 
 // Receive implements actor.Actor.
@@ -60,9 +63,14 @@ func (a *shardActor) Receive(ctx actor.Context) {
 		a.do(ctx, wallMs, a.core.Receive(wallMs, Tick{}))
 	case *actor.Restarting:
 		a.sys.metrics.restarts.WithLabelValues("shard").Inc()
+		a.sys.post.toSubscribers(RegisterAgain{Shard: a.index})
 		a.sys.users.Add(-int64(len(a.users))) // children end with their parent
 	case forUser:
 		a.watch(ctx, wallMs, trusted)
+		if forget, ok := m.message.(ForgetSession); ok && a.users[m.user] == nil {
+			a.unpark(m.user, forget.Session)
+			return
+		}
 		a.do(ctx, wallMs, a.core.ForUser(wallMs, m.user, m.message))
 	case getOpen:
 		m.reply(a.core.Open())
@@ -146,6 +154,11 @@ func (a *shardActor) tell(ctx actor.Context, wallMs int64, user board.UserID, m 
 		c = &child{pid: a.spawn(ctx, user)}
 		a.users[user] = c
 		a.sys.users.Add(1)
+		for _, session := range a.parked[user] {
+			c.messages++
+			ctx.Send(c.pid, RegisterSession{User: user, Session: session, Rules: a.sys.post.rules.Load()})
+		}
+		delete(a.parked, user)
 	}
 	c.messages++
 	c.usedMs = wallMs
@@ -179,8 +192,21 @@ func (a *shardActor) sweep(ctx actor.Context, wallMs int64) {
 // idle stops a user actor that is idle, unless a message has been sent to it since it was asked.
 func (a *shardActor) idle(ctx actor.Context, m UserIdle) {
 	if c := a.users[m.User]; c != nil && m.Idle && c.messages == m.Messages {
+		if len(m.Sessions) > 0 {
+			a.parked[m.User] = m.Sessions
+		}
 		a.stop(ctx, m.User)
 	}
+}
+
+// unpark forgets a session of a user that has no actor.
+func (a *shardActor) unpark(user board.UserID, session SessionRef) {
+	left := slices.DeleteFunc(a.parked[user], func(s SessionRef) bool { return s == session })
+	if len(left) == 0 {
+		delete(a.parked, user)
+		return
+	}
+	a.parked[user] = left
 }
 
 func (a *shardActor) stop(ctx actor.Context, user board.UserID) {
@@ -205,6 +231,8 @@ func (a *userActor) Receive(ctx actor.Context) {
 		a.core = NewUser(user, a.sys.node, a.sys.generations[shard].Load())
 	case *actor.Restarting:
 		a.sys.metrics.restarts.WithLabelValues("user").Inc()
+		shard, _ := userOf(ctx.Self().GetId())
+		a.sys.post.toSubscribers(RegisterAgain{Shard: shard})
 	case UserMessage:
 		wallMs, _ := a.sys.guard.now()
 		for _, effect := range a.core.Receive(wallMs, m) {

@@ -264,7 +264,7 @@ func (s *simShard) tell(user board.UserID, m UserMessage) {
 
 func (s *simShard) idle(m UserIdle) {
 	for _, u := range s.users {
-		if u.id == m.User && m.Idle && u.sent == m.Messages {
+		if u.id == m.User && m.Idle && len(m.Sessions) == 0 && u.sent == m.Messages {
 			s.stop(m.User)
 			return
 		}

@@ -149,6 +149,12 @@ func (s *Subscriber) Receive(wallMs int64, message SubscriberMessage) []Subscrib
 		for _, x := range s.order {
 			s.note(x, move)
 		}
+	case RegisterAgain:
+		for _, x := range s.order {
+			if x.user != "" && x.user.Shard() == m.Shard {
+				s.emit(ToShard{User: x.user, Message: RegisterSession{User: x.user, Session: s.ref(x)}})
+			}
+		}
 	case SubscriberTick:
 		s.online = m.Online
 		s.pass(wallMs)

@@ -93,6 +93,10 @@ type StatusChanged struct {
 // Drained asks every session to go to another node within WithinMs. From: the system.
 type Drained struct{ WithinMs int64 }
 
+// RegisterAgain asks to register the sessions of a shard's users again: their actors have forgotten them. From: a shard or user
+// actor that started again.
+type RegisterAgain struct{ Shard int }
+
 // SubscriberTick lets time pass. From: the subscriber's timer.
 type SubscriberTick struct{ Online int }
 
@@ -107,6 +111,7 @@ func (ResumeMade) subscriberMessage()     {}
 func (Answered) subscriberMessage()       {}
 func (StatusChanged) subscriberMessage()  {}
 func (Drained) subscriberMessage()        {}
+func (RegisterAgain) subscriberMessage()  {}
 func (SubscriberTick) subscriberMessage() {}
 
 // SubscriberEffect is what a subscriber core wants done.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -213,6 +214,61 @@ func TestIdleUsersAreStopped(t *testing.T) {
 		if o.NextTurn != 2 {
 			t.Errorf("a user that came back has next turn %d, want 2", o.NextTurn)
 		}
+	})
+}
+
+// heardConn keeps the messages that a session gets, except frames.
+type heardConn struct {
+	mu    sync.Mutex // guards heard
+	heard []wire.ServerMessage
+}
+
+func (c *heardConn) Send(m wire.Sealed) wire.WriteStatus {
+	body := m[2:]
+	if m[1] == 126 {
+		body = m[4:]
+	}
+	if decoded, err := wire.DecodeServer(body); err == nil {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.heard = append(c.heard, decoded)
+	}
+	return wire.WriteDone
+}
+func (c *heardConn) Flush() wire.WriteStatus { return wire.WriteDone }
+func (c *heardConn) Ping() wire.WriteStatus  { return wire.WriteDone }
+func (c *heardConn) Close(int, string)       {}
+
+// has reports whether a message that fits has come.
+func (c *heardConn) has(fits func(wire.ServerMessage) bool) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.ContainsFunc(c.heard, fits)
+}
+
+func TestIdleUsersKeepTheirSessions(t *testing.T) {
+	bubble(t, mem.New(), func(c *Config) { c.Board.CooldownMs = 1000 }, func(n *node) {
+		conn := &heardConn{}
+		id := n.Connect(conn, "alice")
+		other := n.Connect(&heardConn{}, "alice")
+		n.until("the session hears its turn", func() bool {
+			return conn.has(func(m wire.ServerMessage) bool { me, ok := m.(*wire.Me); return ok && me.Turn == 1 })
+		})
+		n.until("the idle user's actor is stopped", func() bool { return n.users.Load() == 0 })
+		n.Disconnect(other) // while there is no actor
+		n.want(n.place("alice", 1, 5, 3, 4), board.VerdictAccepted, board.CodeOK)
+		n.until("the session hears of the placement", func() bool {
+			return conn.has(func(m wire.ServerMessage) bool { p, ok := m.(*wire.Placed); return ok && p.Nonce == 5 })
+		})
+		n.post.toUser("alice", GetIdle{}) // panics: no rules
+		n.until("the user restarts", func() bool { return n.counter("placed_actor_restarts_total", "user") == 1 })
+		<-time.After(time.Minute)
+		n.want(n.place("alice", 2, 6, 3, 4), board.VerdictAccepted, board.CodeOK)
+		n.until("the session is registered again after a panic", func() bool {
+			return conn.has(func(m wire.ServerMessage) bool { p, ok := m.(*wire.Placed); return ok && p.Nonce == 6 })
+		})
+		n.Disconnect(id)
+		n.until("nobody is left", func() bool { return n.users.Load() == 0 && n.Online() == 0 })
 	})
 }
 

@@ -106,9 +106,9 @@ func (u *User) Receive(nowMs int64, message UserMessage) []UserEffect {
 	case ReloadUser:
 		u.reload(m.Generation)
 	case GetIdle:
-		idle := u.placing == nil && len(u.sessions) == 0 && len(u.waiting) == 0 && len(u.bans) == 0 && !u.asked &&
+		idle := u.placing == nil && len(u.waiting) == 0 && len(u.bans) == 0 && !u.asked &&
 			(!u.loaded || u.waitMs(nowMs, m.Rules) == 0)
-		u.emit(UserIdle{User: u.id, Messages: m.Messages, Idle: idle})
+		u.emit(UserIdle{User: u.id, Messages: m.Messages, Idle: idle, Sessions: slices.Clone(u.sessions)})
 	}
 	return u.out
 }

@@ -175,11 +175,13 @@ type AskBan struct {
 	Before     store.UserRow
 }
 
-// UserIdle answers GetIdle: with Idle the actor may be stopped if no message followed. To: the shard.
+// UserIdle answers GetIdle: with Idle the actor may be stopped if no message followed; whoever stops it keeps its sessions and
+// registers them again with the next actor of the user. To: the shard.
 type UserIdle struct {
 	User     board.UserID
 	Messages uint64
 	Idle     bool
+	Sessions []SessionRef
 }
 
 func (Answer) userEffect()     {}

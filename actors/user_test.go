@@ -331,7 +331,7 @@ func TestUserIdle(t *testing.T) {
 		{"a session", func(r *userRig) {
 			r.send(RegisterSession{User: alice, Session: ref(1)})
 			r.send(UserRowLoaded{Generation: 7, Rules: r.rules})
-		}, false},
+		}, true}, // whoever stops the actor keeps the session
 		{"a session that left", func(r *userRig) {
 			r.send(RegisterSession{User: alice, Session: ref(1)})
 			r.send(UserRowLoaded{Generation: 7, Rules: r.rules})
