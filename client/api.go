@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"strings"
@@ -217,9 +218,7 @@ func (a *API) do(ctx context.Context, method, path string, header http.Header, i
 	if err != nil {
 		return nil, fmt.Errorf("client: %w", err)
 	}
-	for k, v := range header {
-		req.Header[k] = v
-	}
+	maps.Copy(req.Header, header)
 	if in != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}

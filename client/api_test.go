@@ -172,16 +172,20 @@ func TestProblem(t *testing.T) {
 	}{
 		{
 			"refusal", "application/problem+json", `{"title":"Your next tile is not ready yet.","code":"cooldown","retry_after_ms":1500,"next_turn":3,"true_colour":0}`, "2", 429,
-			Problem{Title: "Your next tile is not ready yet.", Code: "cooldown", RetryAfterMs: 1500, NextTurn: 3, TrueColour: &colour}, board.CodeCooldown,
+			Problem{Title: "Your next tile is not ready yet.", Code: "cooldown", RetryAfterMs: 1500, NextTurn: 3, TrueColour: &colour},
+			board.CodeCooldown,
 			"429 Your next tile is not ready yet. (cooldown)",
 		},
 		{
 			"faults", "application/problem+json", `{"title":"Those settings are not possible.","code":"settings","faults":["width 0","height 0"]}`, "", 422,
-			Problem{Title: "Those settings are not possible.", Code: "settings", Faults: []string{"width 0", "height 0"}}, 0,
+			Problem{Title: "Those settings are not possible.", Code: "settings", Faults: []string{"width 0", "height 0"}},
+			0,
 			"422 Those settings are not possible. (settings): width 0: height 0",
 		},
 		{
-			"a proxy's page", "text/html", "Bad gateway\n<p>", "7", 502, Problem{Title: "Bad Gateway", Detail: "Bad gateway", RetryAfterMs: 7000}, 0,
+			"a proxy's page", "text/html", "Bad gateway\n<p>", "7", 502,
+			Problem{Title: "Bad Gateway", Detail: "Bad gateway", RetryAfterMs: 7000},
+			0,
 			"502 Bad Gateway: Bad gateway",
 		},
 		{"broken", "application/problem+json", `{"title":`, "soon", 500, Problem{Title: "Internal Server Error", Detail: `{"title":`}, 0, `500 Internal Server Error: {"title":`},

@@ -160,7 +160,7 @@ func (s *Session) reconnect(attempt *int, now bool) (*websocket.Conn, error) {
 	for {
 		if !now {
 			s.setState(StateWaiting)
-			if err := s.wait(max(after, s.o.Backoff.delay(*attempt))); err != nil {
+			if err := wait(s.ctx, max(after, s.o.Backoff.delay(*attempt))); err != nil {
 				return nil, ErrClosed
 			}
 			*attempt++
@@ -200,14 +200,14 @@ func (b Backoff) delay(n int) time.Duration {
 	return time.Duration(rand.Int64N(int64(max(most, 1))))
 }
 
-func (s *Session) wait(d time.Duration) error {
+func wait(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
 	case <-t.C:
 		return nil
-	case <-s.ctx.Done():
-		return s.ctx.Err()
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 }
 

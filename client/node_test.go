@@ -30,17 +30,19 @@ type fakeNode struct {
 	b            *modelBoard
 	sessions     map[*fakeSession]bool
 	users        map[board.UserID]*fakeUser
-	down         bool   // nobody can connect
-	refuse       int    // HTTP status of handshakes, 0: let in
-	body         []byte // served instead of the board, as a cache would
-	bodies       int    // how often the board was asked for
-	badBody      int    // how many answers to that are 503
-	wrong        bool   // heartbeats carry wrong hashes
-	quiet        bool   // no heartbeats
+	down         bool          // nobody can connect
+	refuse       int           // HTTP status of handshakes, 0: let in
+	body         []byte        // served instead of the board, as a cache would
+	bodies       int           // how often the board was asked for
+	slowBody     time.Duration // how long an answer takes
+	badBody      int           // how many answers to that are 503
+	wrong        bool          // heartbeats carry wrong hashes
+	quiet        bool          // no heartbeats
 	dials        int
 	instant      bool // publish every placement at once
 	hold         bool // placements are carried out and not answered
 	lose         bool // the next placement is lost on its way inside the node, and carried out 10 s later
+	drop         int  // placements answered by a notice only
 	unknownTurns bool // hellos do not tell the turn
 	shaky        bool // a placement is carried out, and then the connection breaks in the middle of the answer
 	placed       int  // placements carried out
@@ -159,11 +161,18 @@ func (n *fakeNode) board(w http.ResponseWriter, r *http.Request) {
 		n.t.Error("a token was sent for what is everybody's")
 	}
 	n.mu.Lock()
+	slow := n.slowBody
+	n.mu.Unlock()
+	select {
+	case <-time.After(slow):
+	case <-r.Context().Done():
+	}
+	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.bodies++
 	if n.badBody > 0 {
 		n.badBody--
-		w.Header().Set("Retry-After", "1")
+		w.Header().Set("Retry-After", "60")
 		http.Error(w, "not now", http.StatusServiceUnavailable)
 		return
 	}
@@ -180,6 +189,7 @@ func (n *fakeNode) serveWS(w http.ResponseWriter, r *http.Request) {
 	n.mu.Unlock()
 	if refuse != 0 {
 		w.Header().Set("Content-Type", "application/problem+json")
+		w.Header().Set("Retry-After", "100")
 		w.WriteHeader(refuse)
 		_ = json.NewEncoder(w).Encode(Problem{Status: refuse, Code: "busy", Title: "no"})
 		return
@@ -301,6 +311,11 @@ func (s *fakeSession) beat(done chan struct{}) {
 func (s *fakeSession) place(m *wire.Place) {
 	n := s.n
 	n.places++
+	if n.drop > 0 {
+		n.drop--
+		s.send(&wire.Notice{Code: board.CodeRate, RetryMs: 300})
+		return
+	}
 	if n.lose {
 		n.lose = false
 		time.AfterFunc(10*time.Second, func() { n.do(func() { n.script = nil; s.place(m) }) })

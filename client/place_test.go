@@ -42,14 +42,15 @@ func TestPlaceSurvivesLostAnswers(t *testing.T) {
 		break_ func(*fakeNode)
 		mend   func(*fakeNode)
 		within time.Duration
+		retry  time.Duration
 	}{
-		{"no answer", func(n *fakeNode) { n.hold = true }, func(n *fakeNode) { n.hold = false }, 2*retryAfterDefault + time.Second},
-		{"broken answer", func(n *fakeNode) { n.shaky = true }, func(n *fakeNode) { n.shaky = false }, 30 * time.Second},
-		{"no node", func(n *fakeNode) { n.shaky, n.down = true, true }, func(n *fakeNode) { n.shaky, n.down = false, false }, time.Minute},
+		{"no answer", func(n *fakeNode) { n.hold = true }, func(n *fakeNode) { n.hold = false }, 2*retryAfterDefault + time.Second, 0},
+		{"broken answer", func(n *fakeNode) { n.shaky = true }, func(n *fakeNode) { n.shaky = false }, time.Minute, time.Hour},
+		{"no node", func(n *fakeNode) { n.shaky, n.down = true, true }, func(n *fakeNode) { n.shaky, n.down = false, false }, time.Minute, time.Hour},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			withNode(t, func(t *testing.T, n *fakeNode) {
-				s := n.session(Options{Name: "ada"})
+				s := n.session(Options{Name: "ada", RetryAfter: c.retry})
 				n.do(func() { c.break_(n) })
 				mend := time.AfterFunc(7*time.Second, func() { n.do(func() { c.mend(n) }) })
 				defer mend.Stop()
@@ -80,6 +81,7 @@ func TestPlaceCharged(t *testing.T) {
 		ctx, cancel := context.WithTimeout(context.Background(), 8*time.Second)
 		defer cancel()
 		o, err := s.Place(ctx, somewhere, 5)
+		synctest.Wait()
 		if !errors.Is(err, context.DeadlineExceeded) || o.Verdict != board.VerdictCharged {
 			t.Fatalf("%+v, %v", o, err)
 		}
@@ -143,6 +145,64 @@ func TestPlaceUnknown(t *testing.T) {
 		o, err := s.Place(context.Background(), somewhere, 5)
 		if err != nil || o.Verdict != board.VerdictAccepted || n.places != 4 || time.Since(began) != 3*time.Second {
 			t.Fatalf("%+v, %v, after %s and %d messages", o, err, time.Since(began), n.places)
+		}
+	})
+}
+
+// TestPlacePromised: once charged it stays charged, whatever later copies hear.
+func TestPlacePromised(t *testing.T) {
+	withNode(t, func(t *testing.T, n *fakeNode) {
+		s := n.session(Options{Name: "ada"})
+		n.script = func(*wire.Place) (board.PlaceOutcome, bool) {
+			if n.places == 1 {
+				return board.PlaceOutcome{Verdict: board.VerdictCharged, NextTurn: 2}, true
+			}
+			return board.PlaceOutcome{Verdict: board.VerdictUnknown, WaitMs: 1000}, true
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		defer cancel()
+		o, err := s.Place(ctx, somewhere, 5)
+		synctest.Wait()
+		if !errors.Is(err, context.DeadlineExceeded) || o.Verdict != board.VerdictCharged || n.places < 10 {
+			t.Fatalf("%+v, %v, after %d messages", o, err, n.places)
+		}
+	})
+}
+
+// TestPlaceNotActedOn: a notice instead of an answer has the message sent again as soon as it says.
+func TestPlaceNotActedOn(t *testing.T) {
+	withNode(t, func(t *testing.T, n *fakeNode) {
+		var heard []wire.Notice
+		s := n.session(Options{Name: "ada", Hooks: Hooks{OnNotice: func(m wire.Notice) { heard = append(heard, m) }}})
+		n.drop = 1
+		began := time.Now()
+		o, err := s.Place(context.Background(), somewhere, 5)
+		if took := time.Since(began); err != nil || o.Verdict != board.VerdictAccepted || took != 300*time.Millisecond || len(heard) != 1 {
+			t.Fatalf("%+v, %v, after %s and %v", o, err, took, heard)
+		}
+	})
+}
+
+// TestPlaceOfAnother: what the user's other sessions place is no answer.
+func TestPlaceOfAnother(t *testing.T) {
+	withNode(t, func(t *testing.T, n *fakeNode) {
+		s := n.session(Options{Name: "ada"})
+		n.hold = true
+		time.AfterFunc(time.Second, func() {
+			n.do(func() {
+				for f := range n.sessions {
+					f.send(&wire.Placed{PlaceOutcome: board.PlaceOutcome{Verdict: board.VerdictAccepted, Turn: 1, Nonce: 99, NextTurn: 2}})
+					f.send(&wire.Placed{PlaceOutcome: board.PlaceOutcome{Verdict: board.VerdictAccepted, Turn: 2, Nonce: 98, NextTurn: 3}})
+				}
+			})
+		})
+		ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
+		defer cancel()
+		if o, err := s.Place(ctx, somewhere, 5); !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatalf("%+v, %v", o, err)
+		}
+		if turn, _ := s.Turn(); turn != 3 {
+			t.Errorf("turn %d", turn)
 		}
 	})
 }

@@ -32,16 +32,17 @@ type Problem struct {
 
 // Error returns the problem in one line.
 func (p *Problem) Error() string {
-	out := fmt.Sprintf("%d %s", p.Status, p.Title)
+	var out strings.Builder
+	out.WriteString(fmt.Sprintf("%d %s", p.Status, p.Title))
 	if p.Code != "" {
-		out += " (" + p.Code + ")"
+		out.WriteString(" (" + p.Code + ")")
 	}
 	for _, more := range append([]string{p.Detail}, p.Faults...) {
 		if more != "" && more != p.Title {
-			out += ": " + more
+			out.WriteString(": " + more)
 		}
 	}
-	return out
+	return out.String()
 }
 
 // Refusal returns the refusal that the code names; false when it names none.

@@ -173,11 +173,11 @@ func (s *Session) fetch(ctx context.Context, id uint64) {
 			return
 		}
 		s.log.Debug("cannot fetch the board", "err", err)
-		wait := s.o.Backoff.delay(attempt)
+		pause := s.o.Backoff.delay(attempt)
 		if p, ok := errors.AsType[*Problem](err); ok {
-			wait = max(wait, p.RetryAfter())
+			pause = max(pause, p.RetryAfter())
 		}
-		if s.wait(wait) != nil {
+		if wait(ctx, pause) != nil {
 			return
 		}
 	}

@@ -67,10 +67,39 @@ func TestSessionBoardNotToBeHad(t *testing.T) {
 	withNode(t, func(t *testing.T, n *fakeNode) {
 		n.tick(3, n.everywhere()...)
 		n.badBody = 100
-		s := n.session(everything)
+		s, began := n.session(everything), time.Now()
 		n.settle(s)
+		if waited := time.Since(began); waited < (fetchAttemptsMax-1)*time.Minute {
+			t.Errorf("given up after %s, the node said to wait a minute each time", waited)
+		}
 		if st := s.Stats(); n.bodies != fetchAttemptsMax || st.Repairs != 100 {
 			t.Errorf("%d fetches, %d chunks repaired", n.bodies, st.Repairs)
+		}
+	})
+}
+
+// TestSessionLostWhileLoading: the next connection begins with a board of its own.
+func TestSessionLostWhileLoading(t *testing.T) {
+	withNode(t, func(t *testing.T, n *fakeNode) {
+		n.tick(3, n.everywhere()...)
+		n.slowBody = 20 * time.Second
+		s := n.session(everything)
+		pass(5 * time.Second)
+		if s.State() != StateLoading {
+			t.Fatalf("%s", s.State())
+		}
+		n.tick(4, n.everywhere()...)
+		n.kick()
+		n.do(func() { n.b.restart(2, 1) })
+		n.tick(5, n.everywhere()...)
+		pass(5 * time.Second)
+		if s.State() != StateLoading {
+			t.Fatalf("%s", s.State())
+		}
+		n.tick(6, n.everywhere()...)
+		n.settle(s)
+		if st := s.Stats(); st.Fetches != 2 || st.Repairs != 0 || st.Divergences != 0 {
+			t.Errorf("%+v", st)
 		}
 	})
 }
@@ -306,7 +335,9 @@ func TestBackoff(t *testing.T) {
 
 func TestSessionMoves(t *testing.T) {
 	withNode(t, func(t *testing.T, n *fakeNode) {
-		s := n.session(everything)
+		o, waited := everything, false
+		o.Hooks.OnState = func(s State) { waited = waited || s == StateWaiting }
+		s := n.session(o)
 		n.settle(s)
 		n.do(func() {
 			for f := range n.sessions {
@@ -315,6 +346,9 @@ func TestSessionMoves(t *testing.T) {
 		})
 		pass(3100 * time.Millisecond)
 		n.settle(s)
+		if waited {
+			t.Error("waits although it moved at a moment of its own choice")
+		}
 		if st := s.Stats(); st.Connects != 2 || st.Resumes != 1 {
 			t.Errorf("%+v", st)
 		}
@@ -333,12 +367,19 @@ func TestSessionRefused(t *testing.T) {
 		s := n.session(everything)
 		n.do(func() { n.refuse = http.StatusServiceUnavailable })
 		n.kick()
-		pass(2 * time.Minute)
+		dials := 0
+		n.do(func() { dials = n.dials })
+		pass(10 * time.Minute)
 		if s.State() == StateClosed {
 			t.Fatal("given up although it may pass")
 		}
+		n.do(func() {
+			if tries := n.dials - dials; tries > 7 {
+				t.Errorf("%d attempts in ten minutes, the node said to wait 100 s each time", tries)
+			}
+		})
 		n.do(func() { n.refuse = http.StatusForbidden })
-		pass(time.Minute)
+		pass(3 * time.Minute)
 		select {
 		case <-s.Done():
 		default:
@@ -398,6 +439,16 @@ func TestSessionWithoutMirror(t *testing.T) {
 		}
 		if err := s.View(func(*Mirror) {}); err != ErrNotMirrored {
 			t.Errorf("%v", err)
+		}
+		if err := s.Subscribe(false, wire.ChunkRect{Col: 1, Row: 1, Cols: 2, Rows: 2}); err != nil {
+			t.Error(err)
+		}
+		synctest.Wait()
+		n.do(func() { n.b.tick = 1 }) // the hook above wants tick 2
+		n.tick(4, n.everywhere()...)
+		synctest.Wait()
+		if tiles != 104 {
+			t.Errorf("%d tiles after a subscription to four chunks", tiles-100)
 		}
 	})
 }
