@@ -34,7 +34,14 @@ const badUser = "bad"
 
 func newBadBoard(t *testing.T, flags ...string) *badBoard {
 	t.Helper()
-	n := startNode(t, append([]string{"--cooldown", "24h"}, flags...)...)
+	return newBadBoardWith(t, nil, flags...)
+}
+
+func newBadBoardWith(t *testing.T, env []string, flags ...string) *badBoard {
+	t.Helper()
+	n := newNode(t, append([]string{"--cooldown", "24h"}, flags...)...)
+	n.env = env
+	n.start()
 	ctx, cancel := context.WithTimeout(t.Context(), dialWithin)
 	defer cancel()
 	b := &badBoard{t: t, node: n}
@@ -74,7 +81,11 @@ func (b *badBoard) look() (etag string, version uint64) {
 		b.t.Fatal(err)
 	}
 	request.Header.Set("Accept-Encoding", "identity")
-	a := do(b.t, request)
+	var a *answer
+	eventually(b.t, rawWithin, "the board to be served", func() bool { // it may have been asked for too often
+		a = do(b.t, request)
+		return a.status == http.StatusOK
+	})
 	settings, err := b.node.admin().Settings(b.t.Context())
 	if err != nil {
 		b.t.Fatal(err)
