@@ -136,18 +136,20 @@ func (settingsHistory) Run(ctx context.Context, root *commands, s *streams) erro
 		})
 }
 
+// settingsSet takes nothing from the environment: what a server's environment says about a new board, PLACED_WIDTH for one,
+// is no change that an operator asks for.
 type settingsSet struct {
-	Width        *int           `help:"Tiles."`
-	Height       *int           `help:"Tiles."`
-	Cooldown     *time.Duration `help:"Between two tiles of a user, as 5m."`
-	RegionSize   *int           `help:"Tiles, a multiple of 100."`
-	Frozen       *bool          `negatable:"" help:"Refuse placements (--no-frozen: take them again)."`
-	Announcement *string        `help:"Shown to everybody; empty to take it away."`
-	Protect      []string       `sep:"none" placeholder:"X,Y,W,H" help:"Protected areas; replaces the list. May be repeated."`
-	NoProtect    bool           `help:"Take all protected areas away."`
-	PaletteFile  string         `type:"existingfile" help:"JSON list of {name, rgb, closed}; replaces the palette, which may only grow."`
-	Base         uint64         `help:"Version that the change is based on (default: the newest): refused when somebody was faster."`
-	Why          string         `help:"Kept with the version."`
+	Width        *int           `env:"-" help:"Tiles."`
+	Height       *int           `env:"-" help:"Tiles."`
+	Cooldown     *time.Duration `env:"-" help:"Between two tiles of a user, as 5m."`
+	RegionSize   *int           `env:"-" help:"Tiles, a multiple of 100."`
+	Frozen       *bool          `env:"-" negatable:"" help:"Refuse placements (--no-frozen: take them again)."`
+	Announcement *string        `env:"-" help:"Shown to everybody; empty to take it away."`
+	Protect      []string       `env:"-" sep:"none" placeholder:"X,Y,W,H" help:"Protected areas; replaces the list. May be repeated."`
+	NoProtect    bool           `env:"-" help:"Take all protected areas away."`
+	PaletteFile  string         `env:"-" type:"existingfile" help:"JSON list of {name, rgb, closed}; replaces the palette, which may only grow."`
+	Base         uint64         `env:"-" help:"Version that the change is based on (default: the newest): refused when somebody was faster."`
+	Why          string         `env:"-" help:"Kept with the version."`
 }
 
 // Run makes the next version.
@@ -172,7 +174,11 @@ func (c *settingsSet) Run(ctx context.Context, root *commands, s *streams) error
 func (c *settingsSet) patch() (client.SettingsPatch, error) {
 	p := client.SettingsPatch{Width: c.Width, Height: c.Height, RegionSize: c.RegionSize, Frozen: c.Frozen, Announcement: c.Announcement}
 	if c.Cooldown != nil {
-		p.CooldownMs = new(c.Cooldown.Milliseconds())
+		ms, err := wholeMs("cooldown", *c.Cooldown)
+		if err != nil {
+			return p, err
+		}
+		p.CooldownMs = &ms
 	}
 	if len(c.Protect) > 0 || c.NoProtect {
 		areas := []board.Rect{}
@@ -214,8 +220,8 @@ func parseRect(text string) (board.Rect, error) {
 
 type banCommand struct {
 	User string        `arg:"" help:"The user's name."`
-	For  time.Duration `help:"How long (default: for ever)."`
-	Why  string        `help:"Logged."`
+	For  time.Duration `env:"-" help:"How long (default: for ever)."`
+	Why  string        `env:"-" help:"Logged."`
 }
 
 // Run bans a user.
@@ -225,7 +231,10 @@ func (c *banCommand) Run(ctx context.Context, root *commands, s *streams) error 
 		return usageError{err}
 	}
 	until := board.BannedForever
-	if c.For > 0 {
+	switch {
+	case c.For < 0:
+		return usageError{fmt.Errorf("--for %v is not in the future", c.For)}
+	case c.For > 0:
 		until = time.Now().Add(c.For).UnixMilli()
 	}
 	return call(ctx, root, s, func(ctx context.Context, a *client.Admin) (map[string]any, error) {
@@ -235,7 +244,7 @@ func (c *banCommand) Run(ctx context.Context, root *commands, s *streams) error 
 
 type unbanCommand struct {
 	User string `arg:"" help:"The user's name."`
-	Why  string `help:"Logged."`
+	Why  string `env:"-" help:"Logged."`
 }
 
 // Run takes a ban back.
@@ -251,8 +260,8 @@ func (c *unbanCommand) Run(ctx context.Context, root *commands, s *streams) erro
 
 type clearCommand struct {
 	Rect string `arg:"" help:"X,Y,WIDTH,HEIGHT in tiles."`
-	Why  string `help:"Kept with the job."`
-	Wait bool   `help:"Wait until it is done."`
+	Why  string `env:"-" help:"Kept with the job."`
+	Wait bool   `env:"-" help:"Wait until it is done."`
 }
 
 // Run starts a clearing, and with --wait waits for its end.

@@ -16,6 +16,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"strings"
 	"syscall"
 
 	"github.com/alecthomas/kong"
@@ -68,11 +69,11 @@ func parseAndRun(parser *kong.Kong, args []string, stderr io.Writer) (code int) 
 	}()
 	command, err := parser.Parse(args)
 	if err != nil {
-		fmt.Fprintf(stderr, "placed: %v (see placed --help)\n", err)
+		fmt.Fprintf(stderr, "placed: %s (see placed --help)\n", oneLine(err))
 		return 2
 	}
 	if err := command.Run(); err != nil {
-		fmt.Fprintf(stderr, "placed: %v\n", err)
+		fmt.Fprintf(stderr, "placed: %s\n", oneLine(err))
 		if errors.Is(err, errUsage) {
 			return 2
 		}
@@ -80,6 +81,9 @@ func parseAndRun(parser *kong.Kong, args []string, stderr io.Writer) (code int) 
 	}
 	return 0
 }
+
+// oneLine puts joined errors on one line.
+func oneLine(err error) string { return strings.ReplaceAll(strings.TrimSpace(err.Error()), "\n", "; ") }
 
 // streams are where a command prints.
 type streams struct{ out, err io.Writer }

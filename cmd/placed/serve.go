@@ -67,13 +67,13 @@ type serveCommand struct {
 // Run serves until SIGTERM or an interrupt, then parts from everybody in peace.
 func (c *serveCommand) Run(ctx context.Context, s *streams) error {
 	log := c.logger(s)
-	config, err := c.transportConfig()
+	initial, err := c.board()
 	if err != nil {
 		return err
 	}
-	initial := c.board()
-	if err := initial.Validate(); err != nil {
-		return usageError{fmt.Errorf("impossible board: %w", oneLine(err))}
+	config, err := c.transportConfig()
+	if err != nil {
+		return err
 	}
 	st, err := c.openStore(ctx, log)
 	if err != nil {
@@ -142,10 +142,26 @@ func (c *serveCommand) logger(s *streams) *slog.Logger {
 	return slog.New(slog.NewTextHandler(s.err, &slog.HandlerOptions{Level: level}))
 }
 
-func (c *serveCommand) board() board.Settings {
+// board returns what a board that does not exist yet begins with.
+func (c *serveCommand) board() (board.Settings, error) {
 	b := board.DefaultSettings()
-	b.Width, b.Height, b.CooldownMs, b.RegionSize = c.Width, c.Height, c.Cooldown.Milliseconds(), c.RegionSize
-	return b
+	b.Width, b.Height, b.RegionSize = c.Width, c.Height, c.RegionSize
+	var err error
+	if b.CooldownMs, err = wholeMs("cooldown", c.Cooldown); err != nil {
+		return b, err
+	}
+	if err := b.Validate(); err != nil {
+		return b, usageError{fmt.Errorf("impossible board: %w", err)}
+	}
+	return b, nil
+}
+
+// wholeMs returns a duration in milliseconds; one that is not a whole number of them is a usage error.
+func wholeMs(name string, d time.Duration) (int64, error) {
+	if d%time.Millisecond != 0 {
+		return 0, usageError{fmt.Errorf("%s %v is not a whole number of milliseconds", name, d)}
+	}
+	return d.Milliseconds(), nil
 }
 
 // openStore opens the chosen store, after creating its tables when asked to.
@@ -179,9 +195,19 @@ func asStore[S store.Store](s S, err error) (store.Store, error) {
 	return s, nil
 }
 
-// transportConfig returns the outer face's settings, with the secrets of the data directory or the environment.
+// transportConfig returns the outer face's settings, with the secrets of the data directory or the environment. What is
+// impossible is refused before anything is written.
 func (c *serveCommand) transportConfig() (transport.Config, error) {
 	config := transport.DefaultConfig()
+	config.Listen, config.AdminListen, config.Version, config.Web = c.Listen, c.AdminListen, version(), web.FS()
+	config.Unlimited, config.ConnectionsPerAddress = c.Unlimited, c.ConnectionsPerAddress
+	config.RequestsPerSecond, config.SignInsPerHour = c.RequestsPerSecond, c.SignInsPerHour
+	config.MessagesPerSecond, config.SessionsMax = c.MessagesPerSecond, c.SessionsMax
+	config.AllowedOrigins, config.SecureCookies, config.PublicMetrics = c.AllowedOrigins, c.SecureCookies, c.PublicMetrics
+	config.AdminToken, config.SessionKey = strings.Repeat("0", transport.AdminTokenBytesMin), make([]byte, transport.SessionKeyBytes)
+	if err := config.Validate(); err != nil {
+		return config, usageError{err}
+	}
 	if err := os.MkdirAll(c.DataDir, 0o700); err != nil {
 		return config, fmt.Errorf("data directory: %w", err)
 	}
@@ -192,19 +218,8 @@ func (c *serveCommand) transportConfig() (transport.Config, error) {
 	if config.SessionKey, err = sessionKey(c.DataDir); err != nil {
 		return config, err
 	}
-	config.Listen, config.AdminListen, config.Version, config.Web = c.Listen, c.AdminListen, version(), web.FS()
-	config.Unlimited, config.ConnectionsPerAddress = c.Unlimited, c.ConnectionsPerAddress
-	config.RequestsPerSecond, config.SignInsPerHour = c.RequestsPerSecond, c.SignInsPerHour
-	config.MessagesPerSecond, config.SessionsMax = c.MessagesPerSecond, c.SessionsMax
-	config.AllowedOrigins, config.SecureCookies, config.PublicMetrics = c.AllowedOrigins, c.SecureCookies, c.PublicMetrics
-	if err := config.Validate(); err != nil {
-		return config, usageError{oneLine(err)}
-	}
-	return config, nil
+	return config, config.Validate() // the secrets may be too short
 }
-
-// oneLine puts joined errors on one line.
-func oneLine(err error) error { return errors.New(strings.ReplaceAll(err.Error(), "\n", "; ")) }
 
 func buildInfo() prometheus.Collector {
 	g := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "placed_build_info", Help: "Always 1."}, []string{"version"})
