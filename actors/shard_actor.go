@@ -67,11 +67,12 @@ func (a *shardActor) Receive(ctx actor.Context) {
 		a.sys.users.Add(-int64(len(a.users))) // children end with their parent
 	case forUser:
 		a.watch(ctx, wallMs, trusted)
-		if forget, ok := m.message.(ForgetSession); ok && a.users[m.user] == nil {
-			a.unpark(m.user, forget.Session)
+		if a.users[m.user] == nil && a.withoutActor(ctx, m) {
 			return
 		}
 		a.do(ctx, wallMs, a.core.ForUser(wallMs, m.user, m.message))
+	case parkedRow:
+		a.parkedRow(ctx, wallMs, m)
 	case getOpen:
 		m.reply(a.core.Open())
 	case UserIdle:
@@ -197,6 +198,50 @@ func (a *shardActor) idle(ctx actor.Context, m UserIdle) {
 		}
 		a.stop(ctx, m.User)
 	}
+}
+
+// parkedRow brings the row of a user without an actor, for a session that has registered.
+type parkedRow struct {
+	user    board.UserID
+	session SessionRef
+	RowRead
+}
+
+// withoutActor serves what needs no actor: a session of a user who does nothing comes or goes.
+func (a *shardActor) withoutActor(ctx actor.Context, m forUser) bool {
+	switch message := m.message.(type) {
+	case ForgetSession:
+		a.unpark(m.user, message.Session)
+		return true
+	case RegisterSession:
+		parked := a.parked[m.user]
+		if len(parked) >= UserSessionsMax || slices.Contains(parked, message.Session) {
+			return false
+		}
+		a.parked[m.user] = append(parked, message.Session)
+		self, sys, generation := ctx.Self(), a.sys, a.core.Generation()
+		go func() {
+			sys.root.Send(self, parkedRow{m.user, message.Session, sys.storing.readRow(a.index, generation, m.user)})
+		}()
+		return true
+	}
+	return false
+}
+
+// parkedRow tells a session where its user stands. A user who is not free to place gets an actor, which tells again when
+// that changes.
+func (a *shardActor) parkedRow(ctx actor.Context, wallMs int64, m parkedRow) {
+	if !slices.Contains(a.parked[m.user], m.session) {
+		return // it has left, or an actor knows it now
+	}
+	rules := a.sys.post.rules.Load()
+	nowMs := a.core.Now(wallMs)
+	if !m.Failed && m.Row.BannedUntilMs <= nowMs && readyAtMs(&m.Row, rules, a.sys.node) <= nowMs {
+		a.sys.post.status(m.session, board.UserStatus{User: m.user, Turn: m.Row.Turn + 1})
+		return
+	}
+	a.unpark(m.user, m.session)
+	a.do(ctx, wallMs, a.core.ForUser(wallMs, m.user, RegisterSession{User: m.user, Session: m.session}))
 }
 
 // unpark forgets a session of a user that has no actor.

@@ -17,6 +17,10 @@ const sessionMemoryMax = 6.0
 // settleMemory is how long the server's memory is given to go back to the system after a collection.
 const settleMemory = 5 * time.Second
 
+// idleFor is how long sessions do nothing before they count as idle: people who watch a board do so for minutes, and the
+// server lets go of what it held for their first seconds.
+const idleFor = 30 * time.Second
+
 type memoryCommand struct {
 	targetOwnFlags
 	resultsFlag
@@ -44,7 +48,7 @@ func (c *memoryCommand) Run(ctx context.Context, out *output) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, st.close()) }()
-	report := out.start(st.note(), "resident memory of the server's process after a collection, whole-board sessions without traffic")
+	report := out.start(st.note(), "resident memory of the server's process after 30 s of idling and a collection, whole-board sessions without traffic")
 	before, err := st.memory(ctx)
 	if err != nil {
 		return err
@@ -60,6 +64,9 @@ func (c *memoryCommand) Run(ctx context.Context, out *output) (err error) {
 	defer sinks.Close()
 	busy, err := measure.ProcessRSS(st.node.PID())
 	if err != nil {
+		return err
+	}
+	if err := pause(ctx, idleFor); err != nil {
 		return err
 	}
 	after, err := st.memory(ctx)
