@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"maps"
 	"sync"
 	"sync/atomic"
 
@@ -101,11 +102,7 @@ func (p *post) region(id board.RegionID) *actor.PID {
 func (p *post) allRegions() map[board.RegionID]*actor.PID {
 	p.regionsMu.RLock()
 	defer p.regionsMu.RUnlock()
-	all := make(map[board.RegionID]*actor.PID, len(p.regions))
-	for id, pid := range p.regions {
-		all[id] = pid
-	}
-	return all
+	return maps.Clone(p.regions)
 }
 
 // forgetRegion takes a region that is about to stop out of the directory.

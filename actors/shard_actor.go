@@ -204,7 +204,7 @@ func (a *shardActor) idle(ctx actor.Context, m UserIdle) {
 type parkedRow struct {
 	user    board.UserID
 	session SessionRef
-	RowRead
+	read    RowRead
 }
 
 // withoutActor serves what needs no actor: a session of a user who does nothing comes or goes.
@@ -221,9 +221,10 @@ func (a *shardActor) withoutActor(ctx actor.Context, m forUser) bool {
 		a.parked[m.user] = append(parked, message.Session)
 		self, sys, generation := ctx.Self(), a.sys, a.core.Generation()
 		go func() {
-			sys.root.Send(self, parkedRow{m.user, message.Session, sys.storing.readRow(a.index, generation, m.user)})
+			sys.root.Send(self, parkedRow{user: m.user, session: message.Session, read: sys.storing.readRow(a.index, generation, m.user)})
 		}()
 		return true
+	default: // everything else needs the actor
 	}
 	return false
 }
@@ -236,8 +237,8 @@ func (a *shardActor) parkedRow(ctx actor.Context, wallMs int64, m parkedRow) {
 	}
 	rules := a.sys.post.rules.Load()
 	nowMs := a.core.Now(wallMs)
-	if !m.Failed && m.Row.BannedUntilMs <= nowMs && readyAtMs(&m.Row, rules, a.sys.node) <= nowMs {
-		a.sys.post.status(m.session, board.UserStatus{User: m.user, Turn: m.Row.Turn + 1})
+	if row := &m.read.Row; !m.read.Failed && row.BannedUntilMs <= nowMs && readyAtMs(row, rules, a.sys.node) <= nowMs {
+		a.sys.post.status(m.session, board.UserStatus{User: m.user, Turn: row.Turn + 1})
 		return
 	}
 	a.unpark(m.user, m.session)

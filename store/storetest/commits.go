@@ -187,7 +187,7 @@ func raceCommit(p store.Partition, version uint64, writer int) *store.Commit {
 	if p.Class == store.ClassBlock {
 		return blockCommit(board.BlockID(p.Index), version, attempt(writer+1, version))
 	}
-	return shardCommit(int(p.Index), version, attempt(writer+1, version), store.Row{Key: "ada", Value: []byte(fmt.Sprint(writer))})
+	return shardCommit(int(p.Index), version, attempt(writer+1, version), store.Row{Key: "ada", Value: fmt.Append(nil, writer)})
 }
 
 func testManyPartitions(t *testing.T, o Opener) {
