@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/http/pprof"
 	"net/netip"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"time"
@@ -56,6 +57,7 @@ func (s *Server) adminHandler() http.Handler {
 		"GET /debug/pprof/symbol":  pprof.Symbol,
 		"POST /debug/pprof/symbol": pprof.Symbol,
 		"GET /debug/pprof/trace":   pprof.Trace,
+		"POST /debug/free-memory":  freeMemory,
 		"GET " + livezPath:         s.getLivez,
 		"GET " + readyzPath:        s.getReadyz,
 	} {
@@ -421,4 +423,11 @@ func (s *Server) adminVerify(w http.ResponseWriter, r *http.Request) {
 	}
 	s.log.Info("verified", "placements", report.Placements, "violations", report.Count, "ms", report.ElapsedMs)
 	write(verifyLine{Report: &report})
+}
+
+// freeMemory collects garbage and gives free memory back to the system at once, as the runtime does by itself over minutes.
+// It is for measuring what the node really holds.
+func freeMemory(w http.ResponseWriter, _ *http.Request) {
+	debug.FreeOSMemory()
+	w.WriteHeader(http.StatusNoContent)
 }

@@ -27,7 +27,7 @@ func TestAdminToken(t *testing.T) {
 	paths := []string{
 		"GET /admin/v1/settings", "GET /admin/v1/settings/history", "PUT /admin/v1/settings", "POST /admin/v1/bans", "DELETE /admin/v1/bans/ann",
 		"POST /admin/v1/clear", "GET /admin/v1/jobs", "GET /admin/v1/status", "POST /admin/v1/verify", "GET /metrics", "GET /debug/pprof/",
-		"GET /debug/pprof/heap", "GET /nothing",
+		"GET /debug/pprof/heap", "POST /debug/free-memory", "GET /nothing",
 	}
 	denied, limited := 0, 0
 	for _, path := range paths {
@@ -239,6 +239,9 @@ func TestStatus(t *testing.T) {
 	}
 	if res := h.admin("GET", "/metrics", ""); res.StatusCode != 200 || !strings.Contains(string(res.body), "placed_ws_connections 1\n") {
 		t.Errorf("metrics: %d", res.StatusCode)
+	}
+	if res := h.admin("POST", "/debug/free-memory", ""); res.StatusCode != 204 {
+		t.Errorf("free memory: %d", res.StatusCode)
 	}
 	if res := h.admin("GET", "/debug/pprof/goroutine?debug=1", ""); res.StatusCode != 200 || !strings.Contains(string(res.body), "goroutine profile") {
 		t.Errorf("pprof: %d", res.StatusCode)

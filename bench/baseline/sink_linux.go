@@ -244,6 +244,9 @@ func (s *sink) handshake(fd, number int, address string) (rest []byte, err error
 	buffer := make([]byte, 4096)
 	for {
 		n, err := unix.Read(fd, buffer)
+		if err == unix.EINTR {
+			continue
+		}
 		if err != nil {
 			return nil, fmt.Errorf("handshake: %w", err)
 		}

@@ -120,9 +120,9 @@ func (st *stage) memory(ctx context.Context) (int64, error) {
 	return measure.ProcessRSS(st.node.PID())
 }
 
-// collect has the node collect its garbage, through the profile that asks for it.
+// collect has the node collect its garbage and give free memory back to the system.
 func (st *stage) collect(ctx context.Context) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, st.admin.URL+"/debug/pprof/heap?gc=1", nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, st.admin.URL+"/debug/free-memory", nil)
 	if err != nil {
 		return fmt.Errorf("collect garbage: %w", err)
 	}
@@ -135,7 +135,7 @@ func (st *stage) collect(ctx context.Context) error {
 	if _, err := io.Copy(io.Discard, answer.Body); err != nil {
 		return fmt.Errorf("collect garbage: %w", err)
 	}
-	if answer.StatusCode != http.StatusOK {
+	if answer.StatusCode != http.StatusNoContent {
 		return fmt.Errorf("collect garbage: %s", answer.Status)
 	}
 	return nil
