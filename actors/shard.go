@@ -79,6 +79,7 @@ type Shard struct {
 type charge struct {
 	store.Charge
 	before   store.UserRow // the user's row that the checks at sealing use
+	older    *charge       // of the same user: placed, its closing not sealed yet when this one was queued
 	banned   int64         // the user's ban, carried into the row of the closing
 	state    chargeState
 	sequence uint64
@@ -104,6 +105,7 @@ const (
 	chargeOpen
 	chargePlaced
 	chargeClosing // its closing is in flight
+	chargeClosed
 )
 
 // blockLoad is what a shard has under way for one block.
@@ -331,6 +333,7 @@ func (s *Shard) enqueue(c *charge) {
 	s.unclosed++
 	s.load(c.At.Block()).unclosed++
 	if c.Kind == board.KindUser {
+		c.older = s.users[c.User]
 		s.users[c.User] = c
 	}
 }
@@ -442,7 +445,7 @@ func (s *Shard) dropClosed(closings []*charge) {
 	if len(closings) == 0 {
 		return
 	}
-	gone := func(c *charge) bool { return c.state == chargeClosing }
+	gone := func(c *charge) bool { return c.state >= chargeClosing }
 	s.head = slices.DeleteFunc(s.head, gone)
 	for _, c := range closings {
 		b := c.At.Block()
@@ -454,6 +457,7 @@ func (s *Shard) dropClosed(closings []*charge) {
 				delete(s.blocks, b)
 			}
 		}
+		c.state = chargeClosed
 		if s.users[c.User] == c {
 			delete(s.users, c.User)
 		}

@@ -64,8 +64,7 @@ func (b *shardBuilder) bans() {
 	b.sealed.bans, b.s.bans = b.s.bans, nil
 }
 
-// closings writes the sequence into the row of each placed charge and leaves the charge out of the head. A row that a newer
-// durable charge of the user has replaced already stays as it is.
+// closings writes the sequence into the row of each placed charge and leaves the charge out of the head.
 func (b *shardBuilder) closings() {
 	if b.s.closings == 0 {
 		return
@@ -74,7 +73,7 @@ func (b *shardBuilder) closings() {
 		if c.state != chargePlaced {
 			continue
 		}
-		if newer := b.s.users[c.User]; c.Kind == board.KindUser && (newer == nil || newer == c || newer.state == chargeQueued) {
+		if c.Kind == board.KindUser {
 			row := chargeRow(c)
 			row.BannedUntilMs = b.bannedUntil(c.User, c.banned)
 			if !b.fits(string(c.User), row.AppendTo(nil)) {
@@ -97,12 +96,17 @@ func (b *shardBuilder) jobs() {
 	}
 }
 
-// charges checks every queued charge again and gives it its ticket and time, as long as rows and head have room.
+// charges checks every queued charge again and gives it its ticket and time, as long as rows and head have room. A charge
+// never comes before the closing of the user's last one: a head holds one charge a user, and no closing can be written over
+// the row of a newer charge.
 func (b *shardBuilder) charges() {
 	s := b.s
 	version := s.commits.version + 1
 	for len(s.queue) > 0 && s.refuse == board.CodeOK {
 		c := s.queue[0]
+		if c.older != nil && c.older.state < chargeClosing {
+			return // the commit was full before it came to that closing
+		}
 		if c.Kind == board.KindUser {
 			c.banned = b.bannedUntil(c.User, c.banned)
 			if code, wait := b.check(c); code != board.CodeOK {
@@ -127,7 +131,7 @@ func (b *shardBuilder) charges() {
 			c.job.queued--
 			c.job.open++
 		}
-		c.state = chargeSealed
+		c.state, c.older = chargeSealed, nil
 		s.queue = s.queue[1:]
 		b.sealed.charges = append(b.sealed.charges, c)
 	}

@@ -271,26 +271,28 @@ func TestShardClosesBeforeItCharges(t *testing.T) {
 	}
 }
 
-// A closing that found no room in an earlier commit must not be written over the row of a newer charge.
-func TestShardKeepsTheNewerRow(t *testing.T) {
+// A charge waits for the closing of the user's last one: otherwise that closing would be written over the newer row.
+func TestShardClosesOneChargeBeforeTheNext(t *testing.T) {
 	r := newShardRig(t)
 	r.ask(alice, inBlock(0))
 	r.commit()
 	r.placed(r.open()...)
 	old := r.shard.head[0]
+	r.ask(bob, inBlock(1))
 	r.ask(alice, inBlock(1))
 	old.state = chargeOpen // as if the commit were full before its closing
 	c := r.seal()
 	old.state = chargePlaced
 	r.apply(c)
-	r.nowMs += CloseMs
-	one[TakeSlot](t, r.send(Tick{}))
-	r.commit()
-	if row := r.row(alice); row.Turn != 2 {
-		t.Fatalf("row %+v", row)
+	if open := r.open(); len(open) != 2 || open[0].Turn != 1 || open[1].User != bob {
+		t.Fatalf("open %+v", open)
 	}
-	if open := r.open(); len(open) != 1 || open[0].Turn != 2 {
-		t.Errorf("open %+v", open)
+	r.commit()
+	if open := r.open(); len(open) != 2 || open[1].User != alice || open[1].Turn != 2 || r.row(alice).Turn != 2 {
+		t.Fatalf("open %+v", open)
+	}
+	if c := r.shard.users[alice]; c.older != nil {
+		t.Error("the charges of before are kept")
 	}
 }
 
@@ -744,7 +746,8 @@ func TestShardIgnoresEarlierGenerations(t *testing.T) {
 	r := newShardRig(t)
 	old := r.shard.Generation() - 1
 	for _, e := range []UserEffect{
-		AskRow{User: alice, Generation: old}, AskCharge{User: alice, Generation: old, Turn: 1, At: inBlock(0)},
+		AskRow{User: alice, Generation: old},
+		AskCharge{User: alice, Generation: old, Turn: 1, At: inBlock(0)},
 		AskBan{User: alice, Generation: old, UntilMs: 5},
 	} {
 		if effects := r.user(e); len(effects) != 0 {

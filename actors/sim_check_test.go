@@ -183,12 +183,13 @@ func (k *checker) smallest(a, b uint64) int64 {
 // promises checks the open charges of a commit: new ones are legal and complete, and none goes before it is placed.
 func (k *checker) promises(c *store.Commit, seen *shardSeen, state *store.ShardState, rows map[board.UserID]store.UserRow) {
 	w := k.w
-	open := map[board.Ticket]bool{}
-	perBlock := map[board.BlockID]int{}
+	open, users := map[board.Ticket]bool{}, map[board.UserID]bool{}
 	for i := range state.Open {
 		o := state.Open[i]
-		open[o.Ticket] = true
-		perBlock[o.At.Block()]++
+		if o.Kind == board.KindUser && users[o.User] {
+			w.fail("I3", "%v: two open charges of %s", c.Partition, o.User)
+		}
+		open[o.Ticket], users[o.User] = true, true
 		key := placementKey{o.User, o.Turn, o.Nonce}
 		if o.Ticket.Commit != c.Head.Version {
 			if k.charged[key] != o {

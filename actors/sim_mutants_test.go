@@ -53,7 +53,7 @@ func simMutants() []*mutant {
 		{name: "user acknowledges before the charge is durable", userEffect: mutantEarlyAccept},
 		{name: "block acknowledges before its commit", blockEffect: mutantEarlyPlaced},
 		{name: "checks not repeated at sealing", shard: mutantPermissive, afterShard: mutantStrict},
-		{name: "closing over a newer charge", shard: mutantForgetNewer, afterShard: mutantRememberNewer},
+		{name: "closing over a newer charge", shard: mutantForgetOlder},
 		{name: "stale generation accepted", shard: mutantAnyGeneration},
 		{name: "changed bytes after an unknown outcome", resend: mutantResend},
 		{name: "gap in the feed ignored", feed: mutantNoGap},
@@ -172,25 +172,12 @@ func mutantStrict(s *simShard, _ any) {
 	}
 }
 
-// mutantForgetNewer lets closings think that no newer durable charge of their user exists.
-func mutantForgetNewer(s *simShard, m any) any {
-	s.forgotten = nil
-	if _, ok := m.(SlotGranted); !ok {
-		return m
-	}
-	for _, c := range s.core.head {
-		if newer := s.core.users[c.User]; c.state == chargePlaced && newer != nil && newer != c && newer.state != chargeQueued {
-			s.forgotten = append(s.forgotten, newer)
-			delete(s.core.users, c.User)
-		}
+// mutantForgetOlder lets a charge come before the closing of the user's last one, whose row then is written over the newer.
+func mutantForgetOlder(s *simShard, m any) any {
+	for _, c := range s.core.queue {
+		c.older = nil
 	}
 	return m
-}
-
-func mutantRememberNewer(s *simShard, _ any) {
-	for _, c := range s.forgotten {
-		s.core.users[c.User] = c
-	}
 }
 
 // mutantAnyGeneration takes what was meant for an earlier life of the shard.

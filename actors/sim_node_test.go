@@ -106,8 +106,7 @@ type simShard struct {
 	box   *box
 	users []*simUser
 
-	strict    *Rules // of mutants
-	forgotten []*charge
+	strict *Rules // of a mutant
 }
 
 type simUser struct {

@@ -70,6 +70,7 @@ type session struct {
 	ask     uint64                   // the question for the missed chunks that waits for the feed's answer; 0: none
 	askMs   int64                    // when the feed was asked last
 	stale   bool                     // the settings changed while the socket was full
+	unbased bool                     // the answer to Subscribe waits for the socket
 	notes   []wire.Sealed            // answers that wait for the socket
 	heardMs int64
 	beatMs  int64
@@ -213,7 +214,11 @@ func (s *Subscriber) sent(wallMs int64, x *session, message wire.ClientMessage) 
 		s.subscribe(wallMs, x, m)
 	case *wire.Repair:
 		s.counters.Repairs++
-		s.emit(ToFeed{GetRepair{Subscriber: s.index, Session: x.id, Chunks: s.within(x, m.Chunks)}})
+		if chunks := s.within(x, m.Chunks); x.lagging {
+			x.want(chunks)
+		} else {
+			s.emit(ToFeed{GetRepair{Subscriber: s.index, Session: x.id, Chunks: chunks}})
+		}
 	case *wire.GetHashes:
 		s.counters.HashRequests++
 		s.note(x, wire.SealServer(s.chunkHashes(m.Chunks)))
@@ -240,7 +245,7 @@ func (s *Subscriber) subscribe(wallMs int64, x *session, m *wire.Subscribe) {
 		s.note(x, wire.SealServer(&wire.Notice{Code: board.CodeBadMessage, Detail: "too many chunks in one subscription"}))
 		return
 	}
-	x.whole, x.chunks = m.Whole, m.Chunks
+	x.whole, x.chunks, x.unbased = m.Whole, m.Chunks, false
 	x.missed, x.ask = nil, 0
 	r := m.Resume
 	if m.Whole && r != nil && r.Epoch == s.hello.Epoch && r.Incarnation == s.hello.Incarnation && r.Tick <= s.tick {
@@ -252,9 +257,22 @@ func (s *Subscriber) subscribe(wallMs int64, x *session, m *wire.Subscribe) {
 	s.base(x)
 }
 
-// base starts frames after the newest tick.
+// want adds what a client asks for to what its session misses: the repair that ends the lag brings it.
+func (x *session) want(chunks []wire.ChunkAt) {
+	for _, c := range chunks {
+		if x.missed == nil {
+			x.missed = map[board.ChunkID]uint64{}
+		}
+		if held, ok := x.missed[c.Chunk]; !ok || c.Sequence < held {
+			x.missed[c.Chunk] = c.Sequence
+		}
+	}
+}
+
+// base starts frames after the newest tick, now or as soon as the socket takes bytes.
 func (s *Subscriber) base(x *session) {
-	x.state = sessionLive
+	x.state, x.unbased = sessionLive, true
+	x.missed, x.ask = nil, 0
 	b := wire.Base{Tick: s.tick}
 	for id, mark := range s.table {
 		if x.sees(id) {
@@ -262,7 +280,7 @@ func (s *Subscriber) base(x *session) {
 		}
 	}
 	slices.SortFunc(b.Chunks, func(p, q wire.ChunkAt) int { return int(p.Chunk) - int(q.Chunk) })
-	s.note(x, wire.SealServer(&b))
+	x.unbased = s.write(x, wire.SealServer(&b)) == wire.WriteBusy
 }
 
 // resumed sends the frames that a returning client has missed; without them it gets a base like a new one.
@@ -282,7 +300,9 @@ func (s *Subscriber) resumed(m ResumeMade) {
 			return
 		}
 	}
-	s.note(x, wire.SealServer(&wire.Base{Tick: m.Tick, Resumed: true}))
+	if s.write(x, wire.SealServer(&wire.Base{Tick: m.Tick, Resumed: true})) == wire.WriteBusy {
+		s.base(x)
+	}
 }
 
 func (s *Subscriber) chunkHashes(r wire.ChunkRect) *wire.ChunkHashes {
@@ -411,6 +431,11 @@ func (s *Subscriber) recover(wallMs int64, x *session) {
 		}
 		x.stale = false
 	}
+	if x.unbased {
+		if s.base(x); x.unbased {
+			return
+		}
+	}
 	for len(x.notes) > 0 {
 		if s.write(x, x.notes[0]) == wire.WriteBusy {
 			return
@@ -442,9 +467,9 @@ func (s *Subscriber) repaired(wallMs int64, m RepairMade) {
 	switch {
 	case x == nil:
 		return
-	case m.Ask == 0: // the client's own: what it says of chunks that this session misses is no end of the lag
-		if m.Sealed != nil {
-			s.note(x, m.Sealed)
+	case m.Ask == 0: // the client's own
+		if m.Sealed != nil && (x.lagging || s.write(x, m.Sealed) == wire.WriteBusy) {
+			x.want(m.Chunks)
 		}
 		return
 	case m.Ask != x.ask:
@@ -452,7 +477,9 @@ func (s *Subscriber) repaired(wallMs int64, m RepairMade) {
 	}
 	if m.Sealed == nil || s.write(x, m.Sealed) != wire.WriteBusy {
 		for _, c := range m.Chunks {
-			delete(x.missed, c.Chunk)
+			if x.missed[c.Chunk] == c.Sequence { // otherwise the client has asked for more since
+				delete(x.missed, c.Chunk)
+			}
 		}
 	}
 	x.ask = 0
