@@ -57,7 +57,7 @@ func (g *gate) dial(ctx context.Context, network, address string) (net.Conn, err
 		return nil, err
 	}
 	if tcp, ok := c.(*net.TCPConn); ok {
-		_ = tcp.SetReadBuffer(4096)
+		_ = tcp.SetReadBuffer(16 << 10)
 	}
 	return &gatedConn{Conn: c, gate: g}, nil
 }
@@ -103,7 +103,11 @@ func TestSlowReaders(t *testing.T) {
 	t.Cleanup(slow.reopen)
 	healthy := s.mirrors[0]
 	for range slowReaders {
-		s.mirrors = append(s.mirrors, s.dial(client.Options{Mirror: true, Whole: true, Dial: slow.dial}))
+		session := s.dial(client.Options{Mirror: true, Whole: true, Dial: slow.dial})
+		if err := session.Live(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		s.mirrors = append(s.mirrors, session)
 	}
 	s.everyone()
 	slow.shut()
