@@ -69,7 +69,6 @@ func (p *player) place() {
 }
 
 func (p *player) Flush() wire.WriteStatus { return wire.WriteDone }
-func (p *player) Ping() wire.WriteStatus  { return wire.WriteDone }
 func (p *player) Close(int, string)       {}
 
 // BenchmarkPlace is the whole path of a placement without sockets: 2,000 sessions that place as fast as they are answered.

@@ -213,8 +213,6 @@ func (c *simConn) Flush() wire.WriteStatus {
 	return wire.WriteDone
 }
 
-func (c *simConn) Ping() wire.WriteStatus { return c.Flush() }
-
 func (c *simConn) Close(int, string) { c.closed = true }
 
 // simSession is one connection of a user, with a mirror of the board kept as docs/protocol.md says.

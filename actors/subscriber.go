@@ -16,8 +16,6 @@ import (
 const (
 	// HeartbeatMs is the time between heartbeats of a session.
 	HeartbeatMs = 10_000
-	// PingIdleMs is after how long without a message from the client it is pinged.
-	PingIdleMs = 30_000
 	// SessionNotesMax is how many answers wait for a full socket; the oldest is dropped and counted beyond (the client asks
 	// again with the same turn and nonce).
 	SessionNotesMax = 16
@@ -72,7 +70,6 @@ type session struct {
 	stale   bool                     // the settings changed while the socket was full
 	unbased bool                     // the answer to Subscribe waits for the socket
 	notes   []wire.Sealed            // answers that wait for the socket
-	heardMs int64
 	beatMs  int64
 }
 
@@ -120,7 +117,6 @@ func (s *Subscriber) Receive(wallMs int64, message SubscriberMessage) []Subscrib
 		s.closed(m.Session)
 	case SessionSent:
 		if x := s.sessions[m.Session]; x != nil {
-			x.heardMs = wallMs
 			s.sent(wallMs, x, m.Message)
 		}
 	case FrameMade:
@@ -138,7 +134,6 @@ func (s *Subscriber) Receive(wallMs int64, message SubscriberMessage) []Subscrib
 		s.resumed(m)
 	case Answered:
 		if x := s.sessions[m.Session]; x != nil {
-			x.heardMs = wallMs
 			s.answered(x, m)
 		}
 	case StatusChanged:
@@ -166,7 +161,7 @@ func (s *Subscriber) Receive(wallMs int64, message SubscriberMessage) []Subscrib
 func (s *Subscriber) emit(e SubscriberEffect) { s.out = append(s.out, e) }
 
 func (s *Subscriber) open(wallMs int64, m SessionOpened) {
-	x := &session{id: m.Session, conn: m.Conn, user: m.User, heardMs: wallMs, beatMs: wallMs, place: len(s.order)}
+	x := &session{id: m.Session, conn: m.Conn, user: m.User, beatMs: wallMs, place: len(s.order)}
 	s.sessions[m.Session] = x
 	s.order = append(s.order, x)
 	s.note(x, wire.SealServer(&wire.Hello{
@@ -525,7 +520,7 @@ func (s *Subscriber) addChunks(wallMs int64, x *session, added []ChunkMark) {
 	}
 }
 
-// pass lets time pass: lagging sessions try again, others get their heartbeat, silent ones a ping.
+// pass lets time pass: lagging sessions try again, others get their heartbeat. Pings are transport's.
 func (s *Subscriber) pass(wallMs int64) {
 	var shared wire.Sealed
 	s.each(func(x *session) {
@@ -534,10 +529,6 @@ func (s *Subscriber) pass(wallMs int64) {
 		}
 		if x.state == sessionResuming && !waits(wallMs, x.askMs+FeedAnswerMs, FeedAnswerMs) {
 			s.base(x)
-		}
-		if !waits(wallMs, x.heardMs+PingIdleMs, PingIdleMs) {
-			x.heardMs = wallMs
-			x.conn.Ping()
 		}
 		if x.lagging || x.state != sessionLive || waits(wallMs, x.beatMs+HeartbeatMs, HeartbeatMs) {
 			return

@@ -13,7 +13,6 @@ type testConn struct {
 	sent    []wire.Sealed
 	tail    wire.Sealed
 	stalled bool
-	pings   int
 	closed  int
 }
 
@@ -41,8 +40,6 @@ func (c *testConn) Flush() wire.WriteStatus {
 	}
 	return wire.WriteDone
 }
-
-func (c *testConn) Ping() wire.WriteStatus { c.pings++; return c.Flush() }
 
 func (c *testConn) Close(code int, _ string) { c.closed = code }
 
@@ -455,9 +452,7 @@ func TestSubscriberHeartbeats(t *testing.T) {
 	a.take(t)
 	r.nowMs -= 3_600_000 // the wall clock jumps back
 	r.tell(SubscriberTick{})
-	if only1[*wire.Heartbeat](t, a.take(t)); a.pings == 0 {
-		t.Error("no ping after a jump back")
-	}
+	only1[*wire.Heartbeat](t, a.take(t))
 }
 
 // New settings reach every session once, in its place in the stream, and the chunks that come in are repaired.

@@ -236,7 +236,6 @@ func (c *heardConn) Send(m wire.Sealed) wire.WriteStatus {
 	return wire.WriteDone
 }
 func (c *heardConn) Flush() wire.WriteStatus { return wire.WriteDone }
-func (c *heardConn) Ping() wire.WriteStatus  { return wire.WriteDone }
 func (c *heardConn) Close(int, string)       {}
 
 // has reports whether a message that fits has come.
@@ -277,7 +276,6 @@ type brokenConn struct{}
 
 func (brokenConn) Send(wire.Sealed) wire.WriteStatus { panic("broken connection") }
 func (brokenConn) Flush() wire.WriteStatus           { return wire.WriteClosed }
-func (brokenConn) Ping() wire.WriteStatus            { return wire.WriteClosed }
 func (brokenConn) Close(int, string)                 {}
 
 func TestActorsReloadAfterAPanic(t *testing.T) {

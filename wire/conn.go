@@ -48,8 +48,6 @@ type Conn interface {
 	Send(m Sealed) WriteStatus
 	// Flush tries again to write the kept tail.
 	Flush() WriteStatus
-	// Ping sends a websocket ping (dropped when the socket is full).
-	Ping() WriteStatus
 	// Close ends the connection with a websocket close code and reason. It may be called more than once.
 	Close(code int, reason string)
 }

@@ -19,7 +19,7 @@ const settleMemory = 5 * time.Second
 
 // idleFor is how long sessions do nothing before they count as idle: people who watch a board do so for minutes, and the
 // server lets go of what it held for their first seconds.
-const idleFor = 30 * time.Second
+const idleFor = 45 * time.Second
 
 type memoryCommand struct {
 	targetOwnFlags
@@ -48,7 +48,7 @@ func (c *memoryCommand) Run(ctx context.Context, out *output) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, st.close()) }()
-	report := out.start(st.note(), "resident memory of the server's process after 30 s of idling and a collection, whole-board sessions without traffic")
+	report := out.start(st.note(), "resident memory of the server's process after 45 s of idling and a collection, whole-board sessions without traffic")
 	before, err := st.memory(ctx)
 	if err != nil {
 		return err
