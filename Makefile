@@ -49,7 +49,7 @@ test-steps:
 	done; printf '\n=== all passed in %d s:%s\n' "$$SECONDS" "$$(printf ' %s;' "$${took[@]}")"
 
 .PHONY: check
-check: ## formatting, vet, staticcheck, exhaustive sum types, modern Go, tidy go.mod
+check: ## formatting, vet, staticcheck, exhaustive sum types, modern Go, tidy go.mod, the page's types
 	@unformatted=$$(find . -name '*.go' -not -path '*/node_modules/*' -not -path './.cache/*' -print0 | xargs -0 $(TOOL) gofumpt -l); \
 		if [ -n "$$unformatted" ]; then printf 'not formatted (gofumpt -w):\n%s\n' "$$unformatted"; exit 1; fi
 	$(GO) vet ./...
@@ -57,6 +57,8 @@ check: ## formatting, vet, staticcheck, exhaustive sum types, modern Go, tidy go
 	$(TOOL) go-check-sumtype ./...
 	$(GO) fix -diff ./...
 	$(GO) mod tidy -diff
+	@if [ ! -d client/web/node_modules ]; then echo 'the page cannot be checked yet: run make deps'; exit 1; fi
+	npm --prefix client/web run check
 
 .PHONY: test-go
 test-go: ## all Go tests, those that need a Cassandra or a browser last
