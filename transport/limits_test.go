@@ -60,7 +60,7 @@ func TestRequestRate(t *testing.T) {
 		if ok := many(50, "127.0.0.5", "/api/v1/config"); ok != 50 {
 			t.Errorf("%d of 50 from an unlimited address", ok)
 		}
-		time.Sleep(500 * time.Millisecond)
+		<-time.After(500 * time.Millisecond)
 		if ok := many(15, "192.0.2.1", "/api/v1/config"); ok != 5 {
 			t.Errorf("%d of 15 half a second later, want 5", ok)
 		}

@@ -135,11 +135,11 @@ func TestBoardCompressedLazily(t *testing.T) {
 		if !bytes.Equal(get(), first) || misses() != 1 {
 			t.Error("compressed anew within the second")
 		}
-		time.Sleep(time.Second)
+		<-time.After(time.Second)
 		if !bytes.Equal(get(), b.fake.body) || misses() != 2 {
 			t.Error("not compressed anew after a second")
 		}
-		time.Sleep(time.Minute)
+		<-time.After(time.Minute)
 		if !bytes.Equal(get(), b.fake.body) || misses() != 2 {
 			t.Error("compressed anew though nothing changed")
 		}
@@ -442,7 +442,7 @@ func TestSlowRequest(t *testing.T) {
 		began := time.Now()
 		go func() {
 			for {
-				time.Sleep(time.Second)
+				<-time.After(time.Second)
 				if _, err := nc.Write([]byte("a")); err != nil {
 					return
 				}
@@ -452,7 +452,7 @@ func TestSlowRequest(t *testing.T) {
 		if took := time.Since(began); took > b.cfg.HeaderTimeout+time.Second {
 			t.Errorf("closed after %v", took)
 		}
-		time.Sleep(2 * time.Second)
+		<-time.After(2 * time.Second)
 		synctest.Wait()
 	})
 }

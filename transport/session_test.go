@@ -268,7 +268,7 @@ func TestRate(t *testing.T) {
 		if received, _ := b.fake.state(); received != 5 || refused != 3 || notices != 2 {
 			t.Errorf("%d received, %d refused, %d notices; want 5, 3, 2", received, refused, notices)
 		}
-		time.Sleep(200 * time.Millisecond) // virtual: one message's worth
+		<-time.After(200 * time.Millisecond) // virtual: one message's worth
 		for range 2 {
 			r.Write(frame(0x82, place))
 		}
@@ -480,11 +480,11 @@ func TestHalfOpen(t *testing.T) {
 		if n := b.sessionCount(); n != 1 {
 			t.Fatalf("%d sessions", n)
 		}
-		time.Sleep(74 * time.Second)
+		<-time.After(74 * time.Second)
 		if n := b.sessionCount(); n != 1 {
 			t.Errorf("%d sessions after 74 s", n)
 		}
-		time.Sleep(2 * time.Second)
+		<-time.After(2 * time.Second)
 		synctest.Wait()
 		if n := b.sessionCount(); n != 0 || len(b.fake.disconnected) != 1 {
 			t.Errorf("%d sessions after 76 s, %d disconnected", n, len(b.fake.disconnected))
