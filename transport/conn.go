@@ -265,7 +265,11 @@ func (c *conn) heard(n int, err error) (_ int, _ error, again bool) {
 	if err == nil || !errors.Is(err, os.ErrDeadlineExceeded) {
 		return n, err, false
 	}
-	if err := c.silence(); err != nil {
+	// On a goroutine of its own: sending a ping takes more stack than an idle session's reader has, and a reader's stack that
+	// has grown stays so.
+	judged := make(chan error, 1)
+	go func() { judged <- c.silence() }()
+	if err := <-judged; err != nil {
 		return 0, err, false
 	}
 	return 0, nil, true
