@@ -149,7 +149,7 @@ func checkJob(j *board.Job) error {
 	if len(j.Why) > board.WhyBytesMax {
 		return fmt.Errorf("actors: start job: a reason of %d bytes, at most %d", len(j.Why), board.WhyBytesMax)
 	}
-	if r := j.Rect; r.X < 0 || r.Y < 0 || r.Width < 1 || r.Height < 1 || r.X+r.Width > board.SideMax || r.Y+r.Height > board.SideMax {
+	if r := j.Rect; !r.Valid() {
 		return fmt.Errorf("actors: start job: the rectangle (%d,%d %dx%d) does not lie within 0..%d", r.X, r.Y, r.Width, r.Height, board.SideMax-1)
 	}
 	return nil

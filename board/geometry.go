@@ -119,6 +119,12 @@ type Rect struct {
 	Height int `json:"height"`
 }
 
+// Valid reports whether the rectangle has tiles and lies on the largest possible board. No sum here can overflow.
+func (r Rect) Valid() bool {
+	return r.X >= 0 && r.Y >= 0 && r.X < SideMax && r.Y < SideMax &&
+		r.Width >= 1 && r.Height >= 1 && r.Width <= SideMax-r.X && r.Height <= SideMax-r.Y
+}
+
 // Contains reports whether the tile lies in the rectangle.
 func (r Rect) Contains(p Point) bool {
 	return p.X >= r.X && p.Y >= r.Y && p.X < r.X+r.Width && p.Y < r.Y+r.Height

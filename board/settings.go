@@ -137,7 +137,7 @@ func (s *Settings) Validate() error {
 		fail("%d protected areas are more than %d", len(s.Protected), ProtectedMax)
 	}
 	for i, r := range s.Protected {
-		if !r.withinSides() {
+		if !r.Valid() {
 			fail("protected area %d (%d,%d %dx%d) does not lie within 0..%d", i, r.X, r.Y, r.Width, r.Height, SideMax-1)
 		}
 	}
@@ -148,12 +148,6 @@ func (s *Settings) Validate() error {
 		fail("state %q is neither %q nor %q", s.State, StateOpen, StateLoading)
 	}
 	return errors.Join(errs...)
-}
-
-// withinSides reports whether the rectangle has tiles and lies on the largest possible board. No sum here can overflow.
-func (r Rect) withinSides() bool {
-	return r.X >= 0 && r.Y >= 0 && r.X < SideMax && r.Y < SideMax &&
-		r.Width >= 1 && r.Height >= 1 && r.Width <= SideMax-r.X && r.Height <= SideMax-r.Y
 }
 
 // ValidateChange checks next as the successor of s: valid by itself, and no palette entry removed.

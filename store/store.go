@@ -75,15 +75,14 @@ type Row struct {
 
 // Limits of a commit.
 const (
-	CommitRowBytesMax  = 32 << 10 // the values of all rows of a commit together
-	CommitRowsMax      = 256
-	RowKeyBytesMax     = 128
-	HeadStateBytesMax  = 512 * 112
-	BucketCommits      = 4096 // commits of a journal in one storage partition
-	OwnerAddressMax    = 128
-	SnapshotBytesMax   = 1 << 20
-	FormatVersion      = 1 // of everything stored; a store with a higher one is refused
-	ShardRowsPageLimit = 10_000
+	CommitRowBytesMax = 32 << 10 // the values of all rows of a commit together
+	CommitRowsMax     = 256
+	RowKeyBytesMax    = 128
+	HeadStateBytesMax = 512 * 112
+	BucketCommits     = 4096 // commits of a journal in one storage partition
+	OwnerAddressMax   = 128
+	SnapshotBytesMax  = 1 << 20
+	FormatVersion     = 1 // of everything stored; a store with a higher one is refused
 )
 
 // Commit is one sealed conditional write: the partition's version becomes Head.Version if it is Head.Version-1. Once sealed
