@@ -131,9 +131,9 @@ func (l *jobs) start(s *Shard, m StartJob) {
 	case err != nil:
 		m.Reply(m.Job, err)
 	case !s.loaded:
-		m.Reply(m.Job, fmt.Errorf("actors: start job: the ops shard is not loaded"))
+		m.Reply(m.Job, errors.New("actors: start job: the ops shard is not loaded"))
 	case active >= JobsActiveMax:
-		m.Reply(m.Job, fmt.Errorf("actors: start job: %d jobs are under way already", active))
+		m.Reply(m.Job, fmt.Errorf("actors: start job: %w: %d jobs are under way already", board.ErrRefused, active))
 	default:
 		j := &job{Job: m.Job, number: s.random(), isDirty: true, reply: m.Reply}
 		j.ID = fmt.Sprintf("%016x", j.number)
@@ -144,19 +144,19 @@ func (l *jobs) start(s *Shard, m StartJob) {
 // checkJob refuses what a charge cannot carry.
 func checkJob(j *board.Job) error {
 	if _, err := board.ParseUserID(j.By); err != nil {
-		return fmt.Errorf("actors: start job: by %q: %w", j.By, err)
+		return fmt.Errorf("actors: start job: %w: by %q: %w", board.ErrRefused, j.By, err)
 	}
 	if len(j.Why) > board.WhyBytesMax {
-		return fmt.Errorf("actors: start job: a reason of %d bytes, at most %d", len(j.Why), board.WhyBytesMax)
+		return fmt.Errorf("actors: start job: %w: a reason of %d bytes, at most %d", board.ErrRefused, len(j.Why), board.WhyBytesMax)
 	}
 	if r := j.Rect; !r.Valid() {
-		return fmt.Errorf("actors: start job: the rectangle (%d,%d %dx%d) does not lie within 0..%d", r.X, r.Y, r.Width, r.Height, board.SideMax-1)
+		return fmt.Errorf("actors: start job: %w: the rectangle (%d,%d %dx%d) does not lie within 0..%d", board.ErrRefused, r.X, r.Y, r.Width, r.Height, board.SideMax-1)
 	}
 	return nil
 }
 
 // errJobUnknown says that a job may have been stored or not.
-var errJobUnknown = errors.New("actors: start job: the outcome is unknown: look at the list of jobs")
+var errJobUnknown = fmt.Errorf("actors: start job: %w: look at the list of jobs", board.ErrUnknown)
 
 // lost answers those who wait for a job to be durable: nobody knows.
 func (l *jobs) lost() {

@@ -3,7 +3,6 @@ package actors
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 
 	"github.com/placed-board/placed/board"
@@ -14,7 +13,7 @@ import (
 const SettingsQueueMax = 16
 
 // ErrSettingsBusy says that too many changes wait.
-var ErrSettingsBusy = errors.New("actors: too many settings changes at once: try again")
+var ErrSettingsBusy = fmt.Errorf("actors: change settings: %w: too many changes at once: try again", board.ErrRefused)
 
 // SettingsKeeper makes versions of the settings, one commit each, compare-and-set against the newest. It is the core of the
 // settings actor: no I/O, no clock.

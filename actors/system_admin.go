@@ -11,14 +11,6 @@ import (
 	"github.com/placed-board/placed/store"
 )
 
-// Errors of the operators' methods.
-var (
-	// ErrRefused wraps the refusal of an operator's write.
-	ErrRefused = errors.New("actors: refused")
-	// ErrUnknown says that the outcome of an operator's write is not known: ask again.
-	ErrUnknown = errors.New("actors: outcome unknown: look at the status and ask again")
-)
-
 // SettingsHistory returns every version of the settings, ascending, with who made it, when and why.
 func (s *System) SettingsHistory(ctx context.Context) ([]board.SettingsRecord, error) {
 	return readSettings(ctx, s.store, 1)
@@ -39,7 +31,7 @@ func (s *System) ChangeSettings(ctx context.Context, base uint64, next board.Set
 	case a := <-answers:
 		return a.record, a.err
 	case <-ctx.Done():
-		return board.SettingsRecord{}, fmt.Errorf("%w: %w", ErrUnknown, ctx.Err())
+		return board.SettingsRecord{}, fmt.Errorf("actors: %w: %w", board.ErrUnknown, ctx.Err())
 	}
 }
 
@@ -56,12 +48,15 @@ func (s *System) Ban(ctx context.Context, user board.UserID, untilMs int64, by, 
 			s.log.Info("ban changed", "user", string(user), "until_ms", untilMs, "by", by, "why", why)
 			return nil
 		case board.VerdictRefused:
-			return fmt.Errorf("%w: %s", ErrRefused, o.Code.Refusal().Sentence)
+			if o.Code == board.CodeStore {
+				return errors.New("actors: ban: the user's row cannot be read")
+			}
+			return fmt.Errorf("actors: ban: %w: %s", board.ErrRefused, o.Code.Refusal().Sentence)
 		case board.VerdictCharged, board.VerdictUnknown:
 		}
-		return ErrUnknown
+		return fmt.Errorf("actors: ban: %w", board.ErrUnknown)
 	case <-ctx.Done():
-		return fmt.Errorf("%w: %w", ErrUnknown, ctx.Err())
+		return fmt.Errorf("actors: %w: %w", board.ErrUnknown, ctx.Err())
 	}
 }
 
@@ -72,7 +67,7 @@ func (s *System) Clear(ctx context.Context, rect board.Rect, by, why string) (bo
 		return board.Job{}, err
 	}
 	if _, err := board.ParseUserID(by); err != nil {
-		return board.Job{}, fmt.Errorf("%w: by: %w", ErrRefused, err)
+		return board.Job{}, fmt.Errorf("actors: clear: %w: by: %w", board.ErrRefused, err)
 	}
 	wallMs, _ := s.guard.now()
 	type answer struct {
@@ -86,7 +81,7 @@ func (s *System) Clear(ctx context.Context, rect board.Rect, by, why string) (bo
 	case a := <-answers:
 		return a.job, a.err
 	case <-ctx.Done():
-		return job, fmt.Errorf("%w: %w", ErrUnknown, ctx.Err())
+		return job, fmt.Errorf("actors: %w: %w", board.ErrUnknown, ctx.Err())
 	}
 }
 
@@ -94,7 +89,7 @@ func (s *System) Clear(ctx context.Context, rect board.Rect, by, why string) (bo
 func (s *System) clip(r board.Rect) (board.Rect, error) {
 	b := s.post.rules.Load().Settings().Bounds()
 	if r.Width < 1 || r.Height < 1 || r.X < 0 || r.Y < 0 || !r.Meets(b) {
-		return r, fmt.Errorf("%w: the rectangle (%d,%d %dx%d) does not lie on the board", ErrRefused, r.X, r.Y, r.Width, r.Height)
+		return r, fmt.Errorf("actors: clear: %w: the rectangle (%d,%d %dx%d) does not lie on the board", board.ErrRefused, r.X, r.Y, r.Width, r.Height)
 	}
 	r.Width, r.Height = min(r.Width, b.Width-r.X), min(r.Height, b.Height-r.Y)
 	return r, nil

@@ -176,5 +176,12 @@ func (s *Settings) CheckPlacement(p Point, c Colour) Code {
 	return CodeOK
 }
 
-// ErrConflict says that settings were changed by somebody else since the version that a change was based on.
-var ErrConflict = errors.New("settings were changed since: read them again")
+// Errors of what operators ask for, on every layer.
+var (
+	// ErrConflict says that settings were changed by somebody else since the version that a change was based on.
+	ErrConflict = errors.New("settings were changed since: read them again")
+	// ErrRefused is wrapped by refusals: nothing has changed, and what follows says why.
+	ErrRefused = errors.New("refused")
+	// ErrUnknown is wrapped where nobody knows yet what became of a write: look first, then ask again.
+	ErrUnknown = errors.New("outcome unknown: look at the status and ask again")
+)

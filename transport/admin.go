@@ -102,6 +102,19 @@ func (s *Server) checkAdmin(r *http.Request) *problem {
 	return newProblem(problemAdminToken, "")
 }
 
+// askFailed answers what an operator asked for and did not get: a refusal, an outcome that nobody knows, or a store that does
+// not answer.
+func (s *Server) askFailed(w http.ResponseWriter, r *http.Request, err error) {
+	switch {
+	case errors.Is(err, board.ErrRefused):
+		s.fail(w, newProblem(problemRefused, err.Error()))
+	case errors.Is(err, board.ErrUnknown):
+		s.fail(w, newProblem(problemOutcome, err.Error()))
+	default:
+		s.storeFailed(w, r, err)
+	}
+}
+
 func (s *Server) adminSettings(w http.ResponseWriter, _ *http.Request) {
 	writeJSON(w, http.StatusOK, "no-store", s.deps.Board.Settings())
 }
@@ -109,7 +122,7 @@ func (s *Server) adminSettings(w http.ResponseWriter, _ *http.Request) {
 func (s *Server) adminHistory(w http.ResponseWriter, r *http.Request) {
 	history, err := s.deps.Admin.SettingsHistory(r.Context())
 	if err != nil {
-		s.storeFailed(w, r, err)
+		s.askFailed(w, r, err)
 		return
 	}
 	writeJSON(w, http.StatusOK, "no-store", append([]board.SettingsRecord{}, history...))
@@ -187,7 +200,6 @@ func (s *Server) adminChangeSettings(w http.ResponseWriter, r *http.Request) {
 		s.changeFailed(w, r, &next, err)
 		return
 	}
-	s.log.Info("settings changed", "version", record.Version, "by", by, "why", why)
 	writeJSON(w, http.StatusOK, "no-store", record)
 }
 
@@ -208,7 +220,7 @@ func (s *Server) changeFailed(w http.ResponseWriter, r *http.Request, next *boar
 		s.fail(w, faultsProblem(fault))
 		return
 	}
-	s.storeFailed(w, r, err)
+	s.askFailed(w, r, err)
 }
 
 // nextSettings returns the settings that the change makes of the current ones, which it does not touch.
@@ -321,10 +333,9 @@ func (s *Server) setBan(w http.ResponseWriter, r *http.Request, name string, unt
 		return
 	}
 	if err := s.deps.Admin.Ban(r.Context(), user, untilMs, by, why); err != nil {
-		s.storeFailed(w, r, err)
+		s.askFailed(w, r, err)
 		return
 	}
-	s.log.Info("ban changed", "user", user, "until_ms", untilMs, "by", by, "why", why)
 	writeJSON(w, http.StatusOK, "no-store", map[string]any{"user": user, "until_ms": untilMs})
 }
 
@@ -352,7 +363,7 @@ func (s *Server) adminClear(w http.ResponseWriter, r *http.Request) {
 	}
 	job, err := s.deps.Admin.Clear(r.Context(), *body.Rect, by, why)
 	if err != nil {
-		s.storeFailed(w, r, err)
+		s.askFailed(w, r, err)
 		return
 	}
 	s.log.Info("clearing", "job", job.ID, "rect", *body.Rect, "by", by, "why", why)
@@ -367,7 +378,7 @@ func validRect(r *board.Rect) bool {
 func (s *Server) adminJobs(w http.ResponseWriter, r *http.Request) {
 	jobs, err := s.deps.Admin.Jobs(r.Context())
 	if err != nil {
-		s.storeFailed(w, r, err)
+		s.askFailed(w, r, err)
 		return
 	}
 	writeJSON(w, http.StatusOK, "no-store", append([]board.Job{}, jobs...))

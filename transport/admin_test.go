@@ -206,6 +206,24 @@ func TestBans(t *testing.T) {
 	}
 }
 
+// TestOperatorsHearTheTruth has the board refuse, not know, and not answer.
+func TestOperatorsHearTheTruth(t *testing.T) {
+	for code, err := range map[string]error{
+		problemRefused: fmt.Errorf("ban: %w: too many at once", board.ErrRefused), problemOutcome: fmt.Errorf("ban: %w", board.ErrUnknown),
+		board.CodeStore.String(): errors.New("no row"),
+	} {
+		t.Run(code, func(t *testing.T) {
+			h := start(t, nil)
+			h.fake.adminErr = err
+			status := 503
+			if code == problemRefused {
+				status = 409
+			}
+			wantProblem(t, "a ban", h.admin("POST", "/admin/v1/bans", `{"user":"ann"}`), status, code)
+		})
+	}
+}
+
 func TestClear(t *testing.T) {
 	h := start(t, nil)
 	res := h.admin("POST", "/admin/v1/clear", `{"rect":{"x":1,"y":2,"width":3,"height":4},"by":"zoe","why":"vandalism"}`)

@@ -44,6 +44,7 @@ type fakeSystem struct {
 	bodies       uint64
 	settings     board.SettingsRecord
 	bans         []string
+	adminErr     error // of Ban
 	jobs         []board.Job
 	ready        board.Readiness
 
@@ -175,6 +176,9 @@ func (f *fakeSystem) ChangeSettings(_ context.Context, base uint64, next board.S
 func (f *fakeSystem) Ban(_ context.Context, user board.UserID, untilMs int64, by, why string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if f.adminErr != nil {
+		return f.adminErr
+	}
 	f.bans = append(f.bans, fmt.Sprintf("%s %d %s %s", user, untilMs, by, why))
 	return nil
 }

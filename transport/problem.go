@@ -54,6 +54,8 @@ const (
 	problemConnections = "connections"
 	problemBoardLarge  = "board_large"
 	problemRunning     = "running"
+	problemRefused     = "refused"
+	problemOutcome     = "outcome_unknown"
 	problemInternal    = "internal"
 )
 
@@ -81,6 +83,8 @@ var ownProblems = map[string]struct {
 	problemConnections: {http.StatusTooManyRequests, "Too many connections from your address."},
 	problemBoardLarge:  {http.StatusUnprocessableEntity, "The board is too large to be sent whole: fetch its chunks."},
 	problemRunning:     {http.StatusConflict, "That is running already."},
+	problemRefused:     {http.StatusConflict, "That was refused: nothing has changed."},
+	problemOutcome:     {http.StatusServiceUnavailable, "Nobody knows yet whether that was done: look first, then ask again."},
 	problemInternal:    {http.StatusInternalServerError, "Something went wrong on our side."},
 }
 
