@@ -29,9 +29,11 @@ func (a *feedActor) Receive(ctx actor.Context) {
 	case *actor.Started:
 		a.core = NewFeed(a.sys.meta.Epoch, a.sys.node.Incarnation, a.sys.tick.Load(), a.sys.post.rules.Load())
 		a.intervalMs = FeedTickMs
-		for _, block := range a.sys.touched() {
-			a.sys.post.toBlock(block, TouchBlock{Block: block})
-		}
+		go func() {
+			for _, block := range a.sys.touched() {
+				a.sys.post.toBlock(block, TouchBlock{Block: block})
+			}
+		}()
 	case *actor.Restarting:
 		a.sys.metrics.restarts.WithLabelValues("feed").Inc()
 	case roundDone:
@@ -187,7 +189,7 @@ func (a *settingsActor) do(ctx actor.Context, effects []SettingsEffect) {
 			go func() {
 				records, err := readSettings(sys.ctx, sys.store, e.From)
 				if err != nil {
-					sys.metrics.storeError("read_settings")
+					sys.storing.failed("read_settings", "settings", err)
 				}
 				root.Send(self, SettingsRead{Records: records, Failed: err != nil})
 			}()

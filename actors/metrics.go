@@ -19,6 +19,7 @@ type metrics struct {
 	reloads       *prometheus.CounterVec
 	undeliverable *prometheus.CounterVec
 	resends       prometheus.Counter
+	dropped       prometheus.Counter
 	problems      prometheus.Counter
 	frames        prometheus.Counter
 	roundSeconds  prometheus.Histogram
@@ -66,12 +67,13 @@ func newMetrics(r prometheus.Registerer) *metrics {
 			Name: "placed_undeliverable_total", Help: "Messages for actors of a node that cannot be reached, by kind.",
 		}, []string{"kind"}),
 		resends:      prometheus.NewCounter(prometheus.CounterOpts{Name: "placed_charges_resent_total", Help: "Charges sent to their region again."}),
+		dropped:      prometheus.NewCounter(prometheus.CounterOpts{Name: "placed_charges_dropped_total", Help: "Charges that a block had no room for; their shards send them again."}),
 		problems:     prometheus.NewCounter(prometheus.CounterOpts{Name: "placed_stored_data_problems_total", Help: "Stored data that could not be used."}),
 		frames:       prometheus.NewCounter(prometheus.CounterOpts{Name: "placed_frames_total", Help: "Frames made."}),
 		roundSeconds: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "placed_fanout_round_seconds", Help: "Time a subscriber took to write a frame to its sessions.", Buckets: buckets}),
 	}
 	r.MustRegister(m.placements, m.commits, m.commitSeconds, m.commitRows, m.storeErrors, m.restarts, m.reloads, m.undeliverable,
-		m.resends, m.problems, m.frames, m.roundSeconds)
+		m.resends, m.dropped, m.problems, m.frames, m.roundSeconds)
 	makeZero(m.placements, resultLabels)
 	makeZero(m.storeErrors, opLabels)
 	makeZero(m.restarts, kindLabels)

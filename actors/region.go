@@ -15,7 +15,7 @@ const (
 	// BlockQueueMax is how many placements of a block may wait for a commit; beyond it charges are dropped and counted, and
 	// their shards send them again. The shards' own bounds make 65*32 the most that can come.
 	BlockQueueMax = board.Shards * ShardBlockOpenMax
-	// BlockEarlyMax is how many messages of shards wait until a block is loaded; beyond they are dropped and sent again.
+	// BlockEarlyMax is how many messages of shards wait until a block is loaded; beyond they are dropped, counted and sent again.
 	BlockEarlyMax = board.Shards
 	// BlockTilesMax is how many GetTile wait until a block is loaded; beyond: answered as not known.
 	BlockTilesMax = 64
@@ -54,6 +54,7 @@ type Block struct {
 	changedAtMs     int64 // of the first placement since the newest snapshot; 0: none
 	tiles           []GetTile
 	early           []PlaceTiles // until the block is loaded
+	dropped         int          // charges for want of room, see Dropped
 	out             []RegionEffect
 }
 
@@ -140,6 +141,9 @@ func (b *Block) Settled() bool {
 	return !b.loaded || len(b.queue) == 0 && b.commits.inFlight == nil && b.snapshotVersion == b.state.Version
 }
 
+// Dropped returns how many charges the block has dropped for want of room; their shards send them again.
+func (b *Block) Dropped() int { return b.dropped }
+
 func (b *Block) emit(e RegionEffect) { b.out = append(b.out, e) }
 
 func (b *Block) deposed(wallMs int64) bool { return waits(wallMs, b.deposedToMs, DeposedMsMax) }
@@ -168,9 +172,11 @@ func (b *Block) placeTiles(wallMs int64, m PlaceTiles) {
 		b.deposedToMs = 0 // the owner's node thinks that the block is ours: serve it
 	}
 	if !b.loaded {
-		if len(b.early) < BlockEarlyMax { // beyond, the shard sends again
-			b.early = append(b.early, m)
+		if len(b.early) >= BlockEarlyMax {
+			b.dropped += len(m.Charges)
+			return
 		}
+		b.early = append(b.early, m)
 		return
 	}
 	known := b.state.Shard(uint8(m.Shard))
@@ -193,6 +199,7 @@ func (b *Block) placeTiles(wallMs int64, m PlaceTiles) {
 			continue
 		}
 		if len(b.queue) >= BlockQueueMax || c.At.Block() != b.id {
+			b.dropped++
 			continue
 		}
 		a := &arrival{Charge: c, from: m.From}

@@ -35,6 +35,7 @@ func (a *regionActor) Receive(ctx actor.Context) {
 	switch m := ctx.Message().(type) {
 	case *actor.Restarting:
 		a.sys.metrics.restarts.WithLabelValues("region").Inc()
+		a.sys.blocks.Add(-int64(len(a.blocks)))
 	case *actor.Stopped:
 		a.sys.blocks.Add(-int64(len(a.blocks)))
 	case RegionTick:
@@ -72,8 +73,9 @@ func (a *regionActor) receive(ctx actor.Context, wallMs int64, m RegionMessage) 
 		a.blocks[id] = b
 		a.sys.blocks.Add(1)
 	}
-	generation := b.generation
+	generation, dropped := b.generation, b.Dropped()
 	a.do(ctx, b.Receive(wallMs, m))
+	a.sys.metrics.dropped.Add(float64(b.Dropped() - dropped))
 	if b.generation != generation {
 		a.sys.metrics.reloads.WithLabelValues("block").Inc()
 	}

@@ -80,13 +80,27 @@ func (a *shardActor) Receive(ctx actor.Context) {
 	case UserEffect:
 		a.watch(ctx, wallMs, trusted)
 		a.do(ctx, wallMs, a.core.FromUser(wallMs, m))
+	case Tick:
+		a.watch(ctx, wallMs, trusted)
+		a.sweep(ctx, wallMs)
+		effects := a.core.Receive(wallMs, m)
+		a.sys.metrics.resends.Add(float64(charges(effects))) // what is sent at a tick was sent before
+		a.do(ctx, wallMs, effects)
 	case ShardMessage:
 		a.watch(ctx, wallMs, trusted)
-		if _, tick := m.(Tick); tick {
-			a.sweep(ctx, wallMs)
-		}
 		a.do(ctx, wallMs, a.core.Receive(wallMs, m))
 	}
+}
+
+// charges counts the charges that go to regions.
+func charges(effects []ShardEffect) int {
+	n := 0
+	for _, effect := range effects {
+		if e, ok := effect.(SendCharges); ok {
+			n += len(e.Message.Charges)
+		}
+	}
+	return n
 }
 
 // watch tells the core when the clock or the node's health changes what it may charge.

@@ -3,7 +3,9 @@ package actors
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"math/rand/v2"
+	"sync/atomic"
 	"time"
 
 	"github.com/placed-board/placed/board"
@@ -19,13 +21,27 @@ const (
 )
 
 // storing runs the store calls of the actors, each in a goroutine of its own: no actor ever blocks on I/O (DESIGN, a
-// placement). It is shared by all actors of a node and has no state but counters.
+// placement). It is shared by all actors of a node.
 type storing struct {
 	store   store.Store
 	slots   *slots
 	metrics *metrics
+	log     *slog.Logger
 	crash   func(point string) // Config.CrashPoint, never nil
 	ctx     context.Context    // ends when the node stops
+	saidMs  atomic.Int64       // when a failure was logged last, Unix milliseconds
+}
+
+// FailureLogMs is the time between two log lines about failed reads and snapshots: an absent store fails many at once.
+const FailureLogMs = 1000
+
+// failed counts a failed read or snapshot and says why, so that nobody has to guess why a block or shard keeps loading.
+func (s *storing) failed(op, of string, err error) {
+	s.metrics.storeError(op)
+	now, said := time.Now().UnixMilli(), s.saidMs.Load()
+	if s.ctx.Err() == nil && (now-said >= FailureLogMs || now < said) && s.saidMs.CompareAndSwap(said, now) {
+		s.log.Warn("the store failed", "operation", op, "of", of, "error", err)
+	}
 }
 
 // commit makes a sealed commit: the same bytes again until the outcome is known (DESIGN, rules of commits, 2). It gives the
@@ -78,7 +94,7 @@ func (s *storing) loadShard(index int, generation uint64) ShardLoaded {
 		err = s.openRows(ctx, p, head, &loaded)
 	}
 	if err != nil {
-		s.metrics.storeError("load_shard")
+		s.failed("load_shard", p.String(), err)
 		loaded.Failed = true
 	}
 	return loaded
@@ -125,7 +141,7 @@ func (s *storing) readRow(index int, generation uint64, user board.UserID) RowRe
 	defer cancel()
 	row, err := s.row(ctx, store.Shard(index), user)
 	if err != nil {
-		s.metrics.storeError("read_row")
+		s.failed("read_row", store.Shard(index).String(), err)
 	}
 	return RowRead{Generation: generation, User: user, Row: row, Failed: err != nil}
 }
@@ -142,7 +158,7 @@ func (s *storing) loadBlock(id board.BlockID, generation uint64) BlockLoaded {
 		loaded.State, loaded.SnapshotVersion, err = ReplayBlock(ctx, s.store, id)
 	}
 	if err != nil {
-		s.metrics.storeError("load_block")
+		s.failed("load_block", store.Block(id).String(), err)
 		loaded.Failed = true
 	}
 	return loaded
@@ -184,7 +200,7 @@ func ReplayBlock(ctx context.Context, st store.Store, id board.BlockID) (*store.
 func (s *storing) writeSnapshot(id board.BlockID, snapshot store.Snapshot) SnapshotDone {
 	err := s.store.PutSnapshot(s.ctx, id, snapshot)
 	if err != nil {
-		s.metrics.storeError("put_snapshot")
+		s.failed("put_snapshot", store.Block(id).String(), err)
 	}
 	return SnapshotDone{Block: id, Version: snapshot.Version, Failed: err != nil}
 }

@@ -35,8 +35,8 @@ type Config struct {
 	Logger      *slog.Logger
 	Metrics     prometheus.Registerer
 	Version     string // of the program, for the status
-	Subscribers int    // subscriber actors; 0: one a processor
-	TickMs      int    // between looks of the shards at what is overdue
+	Subscribers int    // subscriber actors, 1 to 1024; one a processor by default
+	TickMs      int    // between looks of the shards at what is overdue, 10 to 1000
 	// Board is what a board that does not exist yet begins with.
 	Board board.Settings
 	// CrashPoint is called at every one of CrashPoints with its name, for tests that end the process there; nil: nothing is.
@@ -143,7 +143,7 @@ func Start(ctx context.Context, config Config) (*System, error) {
 	}
 	s.state.blocks, s.state.begun = map[board.BlockID]bool{}, time.Now()
 	s.ctx, s.stop = context.WithCancel(context.Background())
-	s.storing = &storing{store: s.store, slots: newSlots(s.store.Capabilities().Slots), metrics: s.metrics, crash: config.CrashPoint, ctx: s.ctx}
+	s.storing = &storing{store: s.store, slots: newSlots(s.store.Capabilities().Slots), metrics: s.metrics, log: s.log, crash: config.CrashPoint, ctx: s.ctx}
 	rules, err := s.openBoard(ctx)
 	if err != nil {
 		s.stop()
@@ -221,7 +221,7 @@ func (s *System) spawn(rules *Rules) {
 	s.post = &post{root: s.root, node: s.node, router: s.config.Router, metrics: s.metrics, regions: map[board.RegionID]*actor.PID{}}
 	s.post.rules.Store(rules)
 	s.post.spawnRegion = func(id board.RegionID) *actor.PID {
-		return s.named("region-"+id.String(), "region", func() actor.Actor { return newRegionActor(id, s) })
+		return s.named("region-"+id.String(), func() actor.Actor { return newRegionActor(id, s) })
 	}
 	s.userProps = actor.PropsFromProducer(func() actor.Actor { return &userActor{sys: s} },
 		actor.WithMailbox(actor.UnboundedLockfree()), actor.WithDispatcher(s.workers))
@@ -233,24 +233,21 @@ func (s *System) spawn(rules *Rules) {
 	for i := range s.config.Subscribers {
 		s.post.subscribers = append(s.post.subscribers, s.actors.NewLocalPID(subscriberName(i)))
 	}
-	s.named("settings", "settings", func() actor.Actor { return &settingsActor{sys: s} })
-	s.named("feed", "feed", func() actor.Actor { return &feedActor{sys: s} })
+	s.named("settings", func() actor.Actor { return &settingsActor{sys: s} })
+	s.named("feed", func() actor.Actor { return &feedActor{sys: s} })
 	for i := range s.config.Subscribers { // after the feed, which tells them where every chunk stands
 		conns := &connections{open: map[wire.SessionID]wire.Conn{}}
-		s.named(subscriberName(i), "subscriber", func() actor.Actor { return &subscriberActor{index: i, sys: s, conns: conns} })
+		s.named(subscriberName(i), func() actor.Actor { return &subscriberActor{index: i, sys: s, conns: conns} })
 	}
 	for i := range board.Shards {
-		s.named(shardName(i), "shard", func() actor.Actor { return newShardActor(i, s) })
+		s.named(shardName(i), func() actor.Actor { return newShardActor(i, s) })
 	}
 }
 
-// named spawns a top-level actor. After a panic it starts again with a fresh core, which loads before it accepts anything.
-func (s *System) named(name, kind string, producer func() actor.Actor) *actor.PID {
-	strategy := actor.NewOneForOneStrategy(10, 10*time.Second, func(reason any) actor.Directive {
-		s.log.Error("actor panicked", "actor", name, "kind", kind, "reason", fmt.Sprint(reason))
-		return actor.RestartDirective
-	})
-	pid, err := s.root.SpawnNamed(actor.PropsFromProducer(producer, actor.WithGuardian(strategy), actor.WithSupervisor(strategy),
+// named spawns a top-level actor.
+func (s *System) named(name string, producer func() actor.Actor) *actor.PID {
+	panicked := supervision{s.log}
+	pid, err := s.root.SpawnNamed(actor.PropsFromProducer(producer, actor.WithGuardian(panicked), actor.WithSupervisor(panicked),
 		actor.WithDispatcher(s.workers)), name)
 	if err != nil {
 		panic(fmt.Sprintf("actors: spawn %s: %v", name, err)) // a name is used twice

@@ -133,7 +133,7 @@ func (s *System) Tile(ctx context.Context, p board.Point) (board.TileDetails, er
 	}
 	placement, err := placementAt(ctx, s.store, p, known.Version)
 	if err != nil {
-		s.metrics.storeError("read_tile")
+		s.storing.failed("read_tile", store.Block(p.Block()).String(), err)
 		return details, fmt.Errorf("actors: tile %v: %w", p, err)
 	}
 	details.Placed, details.User, details.AtMs = true, placement.User, placement.AtMs
