@@ -147,7 +147,13 @@ func (a *regionActor) do(ctx actor.Context, effects []RegionEffect) {
 		case PublishImages:
 			sys.post.toFeed(e.Message)
 		case WriteSnapshot:
-			go func() { root.Send(self, sys.storing.writeSnapshot(e.Block, e.Snapshot)) }()
+			sys.loads.take(func() {
+				go func() {
+					done := sys.storing.writeSnapshot(e.Block, e.Snapshot)
+					sys.loads.release()
+					root.Send(self, done)
+				}()
+			})
 		case ForwardCharges:
 			sys.metrics.undeliverable.WithLabelValues("region").Inc() // there is no other node to forward to
 		}

@@ -135,7 +135,7 @@ func (a *shardActor) do(ctx actor.Context, wallMs int64, effects []ShardEffect) 
 		case LoadShard:
 			go func() { root.Send(self, sys.storing.loadShard(a.index, e.Generation)) }()
 		case ReadRow:
-			go func() { root.Send(self, sys.storing.readRow(a.index, e.Generation, e.User)) }()
+			sys.storing.askRow(a.index, e.Generation, e.User, func(r RowRead) { root.Send(self, r) })
 		case TakeSlot:
 			sys.storing.slots.take(func() { root.Send(self, SlotGranted{}) })
 		case DropSlot:
@@ -234,9 +234,9 @@ func (a *shardActor) withoutActor(ctx actor.Context, m forUser) bool {
 		}
 		a.parked[m.user] = append(parked, message.Session)
 		self, sys, generation := ctx.Self(), a.sys, a.core.Generation()
-		go func() {
-			sys.root.Send(self, parkedRow{user: m.user, session: message.Session, read: sys.storing.readRow(a.index, generation, m.user)})
-		}()
+		sys.storing.askRow(a.index, generation, m.user, func(r RowRead) {
+			sys.root.Send(self, parkedRow{user: m.user, session: message.Session, read: r})
+		})
 		return true
 	default: // everything else needs the actor
 	}

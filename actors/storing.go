@@ -18,13 +18,16 @@ const (
 	CommitRetryMsMax = 1000
 	// ReadTimeout bounds one read of a core's state.
 	ReadTimeout = 30 * time.Second
+	// RowReadsMax is how many users' rows are read at once: a node's sessions may all come back at the same moment.
+	RowReadsMax = 256
 )
 
 // storing runs the store calls of the actors, each in a goroutine of its own: no actor ever blocks on I/O (DESIGN, a
 // placement). It is shared by all actors of a node.
 type storing struct {
 	store   store.Store
-	slots   *slots
+	slots   *slots // of commits
+	rows    *slots // of reads of users' rows
 	metrics *metrics
 	log     *slog.Logger
 	crash   func(point string) // Config.CrashPoint, never nil
@@ -133,6 +136,17 @@ func (s *storing) row(ctx context.Context, p store.Partition, user board.UserID)
 		return store.UserRow{}, err
 	}
 	return store.DecodeUserRow(value)
+}
+
+// askRow reads a user's row once fewer than RowReadsMax are being read.
+func (s *storing) askRow(index int, generation uint64, user board.UserID, done func(RowRead)) {
+	s.rows.take(func() {
+		go func() {
+			read := s.readRow(index, generation, user)
+			s.rows.release()
+			done(read)
+		}()
+	})
 }
 
 // readRow reads a user's row.

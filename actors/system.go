@@ -50,7 +50,7 @@ const (
 	FeedPollMs   = 10
 	SubscribeMs  = 250 // between looks of the subscribers at lagging sessions
 	HealthMs     = 1000
-	LoadsMax     = 16 // blocks loaded at once
+	LoadsMax     = 16 // blocks loaded, or their snapshots written, at once
 )
 
 // DefaultConfig returns a Config with every default set.
@@ -143,7 +143,7 @@ func Start(ctx context.Context, config Config) (*System, error) {
 	}
 	s.state.blocks, s.state.begun = map[board.BlockID]bool{}, time.Now()
 	s.ctx, s.stop = context.WithCancel(context.Background())
-	s.storing = &storing{store: s.store, slots: newSlots(s.store.Capabilities().Slots), metrics: s.metrics, log: s.log, crash: config.CrashPoint, ctx: s.ctx}
+	s.storing = &storing{store: s.store, slots: newSlots(s.store.Capabilities().Slots), rows: newSlots(RowReadsMax), metrics: s.metrics, log: s.log, crash: config.CrashPoint, ctx: s.ctx}
 	rules, err := s.openBoard(ctx)
 	if err != nil {
 		s.stop()
