@@ -63,5 +63,18 @@ func (c Code) Refusal() Refusal {
 	return Refusals[CodeBadMessage]
 }
 
+// Passing reports whether a refusal says nothing about the placement itself: another copy of it, or another try, may get
+// another answer.
+func (c Code) Passing() bool {
+	switch c {
+	case CodeBusy, CodeStore, CodeRate, CodeLoading, CodeDraining, CodeClock:
+		return true
+	case CodeOK, CodeCooldown, CodeBounds, CodeColour, CodeFrozen, CodeProtected, CodeBanned, CodeSuperseded, CodeTurn, CodeSignIn,
+		CodeBadMessage:
+		return false
+	}
+	return false
+}
+
 // String returns the code's label.
 func (c Code) String() string { return c.Refusal().Label }

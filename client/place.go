@@ -205,7 +205,7 @@ func (s *Session) settle(ctx context.Context, p *pendingPlace, last board.PlaceO
 			case board.VerdictAccepted:
 				return o, nil
 			case board.VerdictRefused:
-				if copies <= 1 || !passing(o.Code) {
+				if copies <= 1 || !o.Code.Passing() {
 					return o, nil
 				}
 				resend.Reset(min(max(time.Duration(o.WaitMs)*time.Millisecond, retryAfterMin), s.o.RetryAfter))
@@ -220,18 +220,6 @@ func (s *Session) settle(ctx context.Context, p *pendingPlace, last board.PlaceO
 			}
 		}
 	}
-}
-
-// passing reports whether a refusal says nothing about other copies of the placement.
-func passing(c board.Code) bool {
-	switch c {
-	case board.CodeBusy, board.CodeStore, board.CodeRate, board.CodeLoading, board.CodeDraining, board.CodeClock:
-		return true
-	case board.CodeOK, board.CodeCooldown, board.CodeBounds, board.CodeColour, board.CodeFrozen, board.CodeProtected, board.CodeBanned,
-		board.CodeSuperseded, board.CodeTurn, board.CodeSignIn, board.CodeBadMessage:
-		return false
-	}
-	return false
 }
 
 // PlaceAs sends one placement with any turn and nonce, once, and returns when it is written; answers come to Hooks.OnPlaced.

@@ -79,7 +79,7 @@ func (l *ledger) heard(user board.UserID, o board.PlaceOutcome, colour board.Col
 		l.accept(key, e, o)
 	case board.VerdictRefused:
 		l.answers[o.Code.String()]++
-		if e.accepted != nil && !passing(o.Code) && o.Code != board.CodeSuperseded {
+		if e.accepted != nil && !o.Code.Passing() && o.Code != board.CodeSuperseded {
 			l.fault("user %s turn %d: refused as %v after its acceptance", user, o.Turn, o.Code)
 		}
 		e.refusals++
@@ -146,16 +146,4 @@ func (l *ledger) newest() map[board.Point]attempt {
 		}
 	}
 	return top
-}
-
-// passing reports whether a refusal is one of the moment, which says nothing about the placement.
-func passing(c board.Code) bool {
-	switch c {
-	case board.CodeBusy, board.CodeStore, board.CodeRate, board.CodeLoading, board.CodeDraining, board.CodeClock:
-		return true
-	case board.CodeOK, board.CodeCooldown, board.CodeBounds, board.CodeColour, board.CodeFrozen, board.CodeProtected, board.CodeBanned,
-		board.CodeSuperseded, board.CodeTurn, board.CodeSignIn, board.CodeBadMessage:
-		return false
-	}
-	return false
 }

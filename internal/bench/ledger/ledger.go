@@ -120,7 +120,7 @@ func (l *Ledger) Refuse(user int, nonce uint64, code board.Code, final bool) {
 		if final {
 			delete(a.doubtful, nonce)
 		}
-		if _, accepted := a.accepted[nonce]; accepted && code != board.CodeSuperseded && !Transient(code) {
+		if _, accepted := a.accepted[nonce]; accepted && code != board.CodeSuperseded && !code.Passing() {
 			a.changed = append(a.changed, fmt.Sprintf("user %d nonce %#x was accepted, and a retry of it refused as %s", user, nonce, code))
 		}
 	})
@@ -133,18 +133,6 @@ func (l *Ledger) Each(do func(Accepted)) {
 			do(accepted)
 		}
 	})
-}
-
-// Transient refusals say nothing about the placement itself: another try may get another answer.
-func Transient(code board.Code) bool {
-	switch code {
-	case board.CodeBusy, board.CodeStore, board.CodeRate, board.CodeLoading, board.CodeDraining, board.CodeClock:
-		return true
-	case board.CodeOK, board.CodeCooldown, board.CodeBounds, board.CodeColour, board.CodeFrozen, board.CodeProtected, board.CodeBanned,
-		board.CodeSuperseded, board.CodeTurn, board.CodeSignIn, board.CodeBadMessage:
-		return false
-	}
-	return false
 }
 
 // Counts are totals of the ledger.

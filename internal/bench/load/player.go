@@ -230,7 +230,7 @@ func (p *player) refused(a *attempt, connection int, o board.PlaceOutcome) {
 	}
 	alone := a.move.event.Act != measure.ActDouble
 	switch {
-	case alone && ledger.Transient(o.Code):
+	case alone && o.Code.Passing():
 		p.resendLater(a, o.WaitMs)
 	case alone && o.Code == board.CodeTurn && o.NextTurn != 0 && o.NextTurn != a.turn:
 		a.turn = o.NextTurn
