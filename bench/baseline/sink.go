@@ -39,15 +39,6 @@ type SinkStats struct {
 	Error     string           `json:"error"`     // why it gives up; empty while it does not
 }
 
-// Frames of all kinds.
-func (s SinkStats) AllFrames() int64 {
-	total := int64(0)
-	for _, n := range s.Frames {
-		total += n
-	}
-	return total
-}
-
 func (s *SinkStats) add(other SinkStats) {
 	s.Connected += other.Connected
 	s.Closed += other.Closed
