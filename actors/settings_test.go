@@ -145,7 +145,7 @@ func TestSettingsLostDuel(t *testing.T) {
 	effects := r.change(1, frozen)
 	other := testRules(r.keeper.rules, hello)
 	r.put(other.Record, 77)
-	effects = r.apply(effects)
+	one[ReadSettings](t, r.apply(effects))
 	none[MakeSettingsCommit](t, r.change(2, frozen)) // not before it is read what won
 	if effects = r.send(SettingsRead{Failed: true}); len(only[ReadSettings](effects)) != 1 {
 		t.Fatalf("the store was away: %+v", effects)

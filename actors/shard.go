@@ -23,6 +23,8 @@ const (
 	ShardBansMax = 64
 	// ResendMs is how long a shard waits for TilesPlaced before it sends a charge again.
 	ResendMs = 500
+	// UnknownMs is for how long a user waits to hear whether a charge is durable; then the answer is that nobody knows (I8).
+	UnknownMs = 3000
 	// OverdueMs is after how long a charge is called "charged, not on the board yet".
 	OverdueMs = 1000
 	// CloseMs is how long a placed charge waits for another commit to carry its closing.
@@ -84,7 +86,9 @@ type charge struct {
 	state    chargeState
 	sequence uint64
 	sentAtMs int64
-	madeAtMs int64 // by the wall clock of this node, for OverdueMs
+	askedMs  int64 // by the wall clock of this node, for UnknownMs
+	unsure   bool  // the user has heard that nobody knows
+	madeAtMs int64 // for OverdueMs
 	overdue  bool
 	job      *job   // ops only
 	cursor   cursor // ops only: behind this charge
@@ -278,7 +282,7 @@ func (s *Shard) askCharge(wallMs int64, e AskCharge) {
 	case !s.room(e.At.Block()):
 		refuse(board.CodeBusy, BusyRetryMs)
 	default:
-		s.enqueue(&charge{before: e.Before, banned: e.Before.BannedUntilMs, Charge: store.Charge{
+		s.enqueue(&charge{before: e.Before, banned: e.Before.BannedUntilMs, askedMs: wallMs, Charge: store.Charge{
 			User: e.User, Turn: e.Turn, Nonce: e.Nonce, At: e.At, Colour: e.Colour, Kind: board.KindUser,
 		}})
 	}
@@ -289,6 +293,9 @@ func (s *Shard) refuseQueued(c *charge, code board.Code, waitMs int64) {
 	s.release(c)
 	if s.users[c.User] == c {
 		delete(s.users, c.User)
+		if c.older != nil && c.older.state != chargeClosed {
+			s.users[c.User] = c.older
+		}
 	}
 	s.tell(c.User, ChargeRefused{Turn: c.Turn, Code: code, WaitMs: waitMs, Rules: s.rules})
 }
@@ -542,6 +549,7 @@ func (s *Shard) tick(wallMs int64) {
 	for _, user := range rows {
 		s.readRow(user)
 	}
+	s.tellUnsure(wallMs)
 	var again []*charge
 	for _, c := range s.head {
 		if c.state != chargeOpen {
@@ -556,6 +564,18 @@ func (s *Shard) tick(wallMs int64) {
 		}
 	}
 	s.sendCharges(wallMs, again)
+}
+
+// tellUnsure tells the users whose charges have waited too long for a commit with a known outcome.
+func (s *Shard) tellUnsure(wallMs int64) {
+	for _, waiting := range [][]*charge{s.sealed.charges, s.queue} {
+		for _, c := range waiting {
+			if c.Kind == board.KindUser && !c.unsure && !waits(wallMs, c.askedMs+UnknownMs, UnknownMs) {
+				c.unsure = true
+				s.tell(c.User, ChargeUnsure{Turn: c.Turn, Rules: s.rules})
+			}
+		}
+	}
 }
 
 func (s *Shard) reportInForce() {

@@ -101,6 +101,9 @@ func (s *Shard) rowRead(wallMs int64, m RowRead) {
 	}
 	row.BannedUntilMs = banned
 	s.tell(m.User, loaded)
+	if loaded.Placing != nil && pending.unsure {
+		s.tell(m.User, ChargeUnsure{Turn: pending.Turn, Rules: s.rules})
+	}
 	if newest != nil && newest.overdue {
 		s.tell(m.User, ChargeOverdue{Turn: newest.Turn, Rules: s.rules})
 	}

@@ -294,6 +294,17 @@ func TestShardClosesOneChargeBeforeTheNext(t *testing.T) {
 	if c := r.shard.users[alice]; c.older != nil {
 		t.Error("the charges of before are kept")
 	}
+	// The same when the charge between the two was refused.
+	r.placed(r.open()[1])
+	old = r.shard.users[alice]
+	r.ask(alice, inBlock(1))
+	r.send(HealthChanged{Refuse: board.CodeClock})
+	r.send(HealthChanged{})
+	r.turns[alice]--
+	r.ask(alice, inBlock(1))
+	if c := r.shard.users[alice]; c.state != chargeQueued || c.older != old {
+		t.Errorf("the placed charge is forgotten: %+v", c)
+	}
 }
 
 func TestShardClosesWhenIdle(t *testing.T) {
@@ -479,6 +490,37 @@ func TestShardWaitsForAnUnknownCommit(t *testing.T) {
 	}
 	if made := told[ChargeMade](r.commit(), bob); len(made) != 1 {
 		t.Fatalf("made %+v", made)
+	}
+}
+
+// A charge that waits for long for a commit of known outcome is called unknown, once.
+func TestShardCallsUnsure(t *testing.T) {
+	r := newShardRig(t)
+	r.ask(alice, inBlock(0))
+	c := r.seal() // its answer does not come
+	r.nowMs += 1000
+	r.ask(bob, inBlock(0))
+	r.nowMs += UnknownMs - 1001
+	if m := told[ChargeUnsure](r.send(Tick{}), alice); len(m) != 0 {
+		t.Fatal("too early")
+	}
+	r.nowMs++
+	effects := r.send(Tick{})
+	if m := told[ChargeUnsure](effects, alice); len(m) != 1 || m[0].Turn != 1 || len(told[ChargeUnsure](effects, bob)) != 0 {
+		t.Fatalf("in flight: %+v", effects)
+	}
+	read := one[ReadRow](t, r.user(AskRow{User: alice, Generation: r.shard.Generation()}))
+	effects = r.send(RowRead{Generation: read.Generation, User: alice})
+	if loaded, unsure := told[UserRowLoaded](effects, alice), told[ChargeUnsure](effects, alice); len(loaded) != 1 || loaded[0].Placing == nil || len(unsure) != 1 {
+		t.Fatalf("a new actor of the user hears %+v", effects)
+	}
+	r.nowMs += 1000
+	effects = r.send(Tick{})
+	if m := told[ChargeUnsure](effects, bob); len(m) != 1 || len(told[ChargeUnsure](effects, alice)) != 0 {
+		t.Fatalf("queued: %+v", effects)
+	}
+	if m := told[ChargeMade](r.apply(c), alice); len(m) != 1 {
+		t.Errorf("made %+v", m)
 	}
 }
 

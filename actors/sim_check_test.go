@@ -3,6 +3,7 @@ package actors
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/placed-board/placed/board"
@@ -133,9 +134,7 @@ func (k *checker) shardApplied(c *store.Commit) {
 		k.written[user]++
 	}
 	k.promises(c, seen, &state, rows)
-	for user, row := range rows {
-		seen.rows[user] = row
-	}
+	maps.Copy(seen.rows, rows)
 	seen.state, seen.version = state, c.Head.Owner.SettingsVersion
 }
 
@@ -316,9 +315,9 @@ func (k *checker) answer(u *simUser, a Answer) {
 }
 
 // status checks that a session is not told of a turn that is not durable (I8).
-func (k *checker) status(u *simUser, s board.UserStatus) {
-	if durable := k.shard(u.s.index).rows[u.id].Turn; s.Turn > durable+1 {
-		k.w.fail("I8", "%s hears of turn %d, durable is %d", u.id, s.Turn, durable)
+func (k *checker) status(shard int, s board.UserStatus) {
+	if durable := k.shard(shard).rows[s.User].Turn; s.Turn > durable+1 {
+		k.w.fail("I8", "%s hears of turn %d, durable is %d", s.User, s.Turn, durable)
 	}
 }
 

@@ -56,6 +56,7 @@ func (w *world) faults() {
 		{o.crash, w.crashOne},
 		{o.crashNode, w.crashNode},
 		{o.crashFeed, w.crashFeed},
+		{o.crashFeed, w.crashSubscriber},
 		{o.moveOwner, func(*simNode) { w.moveOwner() }},
 		{o.clock, w.shiftClock},
 		{o.settings, w.changeSettings},
@@ -93,6 +94,7 @@ func (w *world) crashOne(n *simNode) {
 			}
 			s.users = nil
 			s.start()
+			n.sub.box.put(RegisterAgain{Shard: s.index})
 		}
 	case 1:
 		if len(n.blocks) > 0 {
@@ -110,6 +112,7 @@ func (w *world) crashOne(n *simNode) {
 					u.box.queue = nil
 				}
 				u.start()
+				n.sub.box.put(RegisterAgain{Shard: s.index})
 			}
 		}
 	}
@@ -163,6 +166,22 @@ func (w *world) crashFeed(n *simNode) {
 	w.check.feedCrashes[n] = n.life
 	for _, id := range w.core.Blocks() {
 		w.owner(store.Block(id)).toBlock(id, TouchBlock{Block: id})
+	}
+}
+
+// crashSubscriber gives a node a fresh subscriber; it closes the sessions of the one before, whose clients connect again.
+func (w *world) crashSubscriber(n *simNode) {
+	w.log("crash of %s", n.sub.box.name)
+	if w.chance(0.5) {
+		n.sub.box.queue = nil
+	}
+	n.sub.start()
+	for _, c := range w.clients {
+		for _, s := range c.sessions {
+			if s.n == n {
+				s.reconnect(w.nodes[w.rand.IntN(len(w.nodes))])
+			}
+		}
 	}
 }
 

@@ -106,6 +106,8 @@ type simShard struct {
 	box   *box
 	users []*simUser
 
+	parked map[board.UserID][]SessionRef // sessions of users without an actor
+
 	strict *Rules // of a mutant
 }
 
@@ -130,7 +132,14 @@ func (n *simNode) shard(index int) *simShard {
 	return s
 }
 
+// simParkedRow brings the row of a user without an actor.
+type simParkedRow struct {
+	session SessionRef
+	read    RowRead
+}
+
 func (s *simShard) start() {
+	s.parked = map[board.UserID][]SessionRef{}
 	s.core = NewShard(s.index, s.n.node, s.n.rules, s.n.random)
 	if s.n.refuse != board.CodeOK {
 		s.box.put(HealthChanged{Refuse: s.n.refuse})
@@ -144,7 +153,11 @@ func (s *simShard) receive(m any) {
 	}
 	switch m := m.(type) {
 	case forUser:
-		s.do(s.core.ForUser(wall, m.user, m.message))
+		if !s.withoutActor(m) {
+			s.do(s.core.ForUser(wall, m.user, m.message))
+		}
+	case simParkedRow:
+		s.parkedRow(wall, m)
 	case UserIdle:
 		s.idle(m)
 	case UserEffect:
@@ -157,6 +170,49 @@ func (s *simShard) receive(m any) {
 	if after := s.n.w.mutant.afterShard; after != nil {
 		after(s, m)
 	}
+}
+
+func (s *simShard) lives(user board.UserID) bool {
+	return slices.ContainsFunc(s.users, func(u *simUser) bool { return u.id == user })
+}
+
+// withoutActor serves sessions of users without an actor, as the shell does: they come, hear where they stand, and go.
+func (s *simShard) withoutActor(m forUser) bool {
+	if s.lives(m.user) {
+		return false
+	}
+	switch message := m.message.(type) {
+	case ForgetSession:
+		s.unpark(m.user, message.Session)
+		return true
+	case RegisterSession:
+		if parked := s.parked[m.user]; len(parked) >= UserSessionsMax || slices.Contains(parked, message.Session) {
+			return false
+		}
+		s.parked[m.user] = append(s.parked[m.user], message.Session)
+		s.n.readRow(s, ReadRow{User: m.user}, func(read RowRead) { s.box.put(simParkedRow{message.Session, read}) })
+		return true
+	default:
+		return false
+	}
+}
+
+func (s *simShard) parkedRow(wallMs int64, m simParkedRow) {
+	user := m.read.User
+	if !slices.Contains(s.parked[user], m.session) {
+		return
+	}
+	nowMs := s.core.Now(wallMs)
+	if row := &m.read.Row; !m.read.Failed && row.BannedUntilMs <= nowMs && readyAtMs(row, s.n.rules, s.n.node) <= nowMs {
+		s.n.w.status(s.index, m.session, board.UserStatus{User: user, Turn: row.Turn + 1})
+		return
+	}
+	s.unpark(user, m.session)
+	s.do(s.core.ForUser(wallMs, user, RegisterSession{User: user, Session: m.session}))
+}
+
+func (s *simShard) unpark(user board.UserID, session SessionRef) {
+	s.parked[user] = slices.DeleteFunc(s.parked[user], func(o SessionRef) bool { return o == session })
 }
 
 // seal lets the core seal its next commit. Sometimes the commit is full before every closing is in it, which takes hundreds
@@ -196,7 +252,7 @@ func (s *simShard) do(effects []ShardEffect) {
 		case LoadShard:
 			n.loadShard(s, e.Generation)
 		case ReadRow:
-			n.readRow(s, e)
+			n.readRow(s, e, func(read RowRead) { s.box.put(read) })
 		case TakeSlot:
 			n.takeSlot(s.box, SlotGranted{})
 		case DropSlot:
@@ -250,6 +306,11 @@ func (s *simShard) user(id board.UserID) *simUser {
 	u.box = s.n.w.newBox(s.box.name+"/"+string(id), u.receive)
 	u.start()
 	s.users = append(s.users, u)
+	for _, session := range s.parked[id] {
+		u.sent++
+		u.box.put(RegisterSession{User: id, Session: session, Rules: s.n.rules})
+	}
+	delete(s.parked, id)
 	return u
 }
 
@@ -263,7 +324,8 @@ func (s *simShard) tell(user board.UserID, m UserMessage) {
 
 func (s *simShard) idle(m UserIdle) {
 	for _, u := range s.users {
-		if u.id == m.User && m.Idle && len(m.Sessions) == 0 && u.sent == m.Messages {
+		if u.id == m.User && m.Idle && u.sent == m.Messages {
+			s.parked[m.User] = m.Sessions
 			s.stop(m.User)
 			return
 		}
@@ -290,12 +352,7 @@ func (u *simUser) receive(m any) {
 				}
 			})
 		case TellStatus:
-			w.check.status(u, e.Status)
-			w.send("status", func() {
-				if n := w.byAddress(e.To.Node); n != nil {
-					n.sub.box.put(StatusChanged{Session: e.To.Session, Status: e.Status})
-				}
-			})
+			w.status(u.s.index, e.To, e.Status)
 		case AskRow, AskCharge, AskBan, UserIdle:
 			u.s.box.put(e)
 			if w.mutant.userEffect != nil {
@@ -303,6 +360,16 @@ func (u *simUser) receive(m any) {
 			}
 		}
 	}
+}
+
+// status carries a user's status to a session.
+func (w *world) status(shard int, to SessionRef, status board.UserStatus) {
+	w.check.status(shard, status)
+	w.send("status", func() {
+		if n := w.byAddress(to.Node); n != nil {
+			n.sub.box.put(StatusChanged{Session: to.Session, Status: status})
+		}
+	})
 }
 
 // simBlock is a block of a node.
@@ -462,10 +529,15 @@ type simSubscriber struct {
 
 func newSimSubscriber(n *simNode) *simSubscriber {
 	s := &simSubscriber{n: n}
-	s.core = NewSubscriber(0, n.node, NodeHello{Epoch: simEpoch, Incarnation: n.node.Incarnation}, n.rules, 0)
 	s.box = n.w.newBox(n.node.Address+"/subscriber", s.receive)
-	n.feed.box.put(GetTable{Subscriber: 0})
+	s.start()
 	return s
+}
+
+func (s *simSubscriber) start() {
+	n := s.n
+	s.core = NewSubscriber(0, n.node, NodeHello{Epoch: simEpoch, Incarnation: n.node.Incarnation}, n.rules, 0)
+	n.feed.box.put(GetTable{Subscriber: 0})
 }
 
 func (s *simSubscriber) receive(m any) {

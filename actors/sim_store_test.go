@@ -185,11 +185,11 @@ func (n *simNode) loadShard(s *simShard, generation uint64) {
 	}, func(failed bool) { loaded.Failed = failed; s.box.put(loaded) })
 }
 
-func (n *simNode) readRow(s *simShard, e ReadRow) {
+func (n *simNode) readRow(s *simShard, e ReadRow, done func(RowRead)) {
 	read := RowRead{Generation: e.Generation, User: e.User}
 	n.read("read row", func() { read.Row = n.w.row(s.index, e.User) }, func() {}, func(failed bool) {
 		read.Failed = failed
-		s.box.put(read)
+		done(read)
 	})
 }
 

@@ -36,6 +36,8 @@ type Subscriber struct {
 	node     Node
 	hello    NodeHello
 	rules    *Rules
+	ready    bool  // the feed has told where every chunk stands
+	tableMs  int64 // when it was asked again
 	tick     uint64
 	hashes   board.Hashes
 	table    map[board.ChunkID]ChunkMark // every chunk that meets the board and has placements
@@ -81,7 +83,8 @@ const (
 	sessionLive
 )
 
-// NewSubscriber returns the core of the subscriber with the given index on its node.
+// NewSubscriber returns the core of the subscriber with the given index on its node. It answers nobody's Subscribe before
+// TableMade, or new settings, have told where every chunk stands: whoever makes it asks the feed (GetTable).
 func NewSubscriber(index int, node Node, hello NodeHello, rules *Rules, tick uint64) *Subscriber {
 	return &Subscriber{
 		index: index, node: node, hello: hello, rules: rules, tick: tick,
@@ -124,10 +127,7 @@ func (s *Subscriber) Receive(wallMs int64, message SubscriberMessage) []Subscrib
 	case SettingsTold:
 		s.settings(wallMs, m)
 	case TableMade:
-		s.tick, s.rules, s.hashes = m.Tick, m.Rules, m.Hashes
-		for _, mark := range m.Table {
-			s.table[mark.Chunk] = mark
-		}
+		s.start(wallMs, m)
 	case RepairMade:
 		s.repaired(wallMs, m)
 	case ResumeMade:
@@ -159,6 +159,20 @@ func (s *Subscriber) Receive(wallMs int64, message SubscriberMessage) []Subscrib
 }
 
 func (s *Subscriber) emit(e SubscriberEffect) { s.out = append(s.out, e) }
+
+// start takes where every chunk stands, and gives the sessions that wait their base.
+func (s *Subscriber) start(wallMs int64, m TableMade) {
+	s.ready, s.tick, s.rules, s.hashes = true, m.Tick, m.Rules, m.Hashes
+	s.table = make(map[board.ChunkID]ChunkMark, len(m.Table))
+	for _, mark := range m.Table {
+		s.table[mark.Chunk] = mark
+	}
+	s.each(func(x *session) {
+		if x.lagging {
+			s.recover(wallMs, x)
+		}
+	})
+}
 
 func (s *Subscriber) open(wallMs int64, m SessionOpened) {
 	x := &session{id: m.Session, conn: m.Conn, user: m.User, beatMs: wallMs, place: len(s.order)}
@@ -268,6 +282,10 @@ func (x *session) want(chunks []wire.ChunkAt) {
 func (s *Subscriber) base(x *session) {
 	x.state, x.unbased = sessionLive, true
 	x.missed, x.ask = nil, 0
+	if !s.ready {
+		s.lag(x)
+		return
+	}
 	b := wire.Base{Tick: s.tick}
 	for id, mark := range s.table {
 		if x.sees(id) {
@@ -483,7 +501,7 @@ func (s *Subscriber) repaired(wallMs int64, m RepairMade) {
 
 // settings puts new settings in force for the frames that follow.
 func (s *Subscriber) settings(wallMs int64, m SettingsTold) {
-	s.rules, s.hashes = m.Rules, m.Hashes
+	s.ready, s.tick, s.rules, s.hashes = true, m.Tick, m.Rules, m.Hashes
 	old := s.table
 	s.table = make(map[board.ChunkID]ChunkMark, len(m.Table))
 	var added []ChunkMark
@@ -522,6 +540,10 @@ func (s *Subscriber) addChunks(wallMs int64, x *session, added []ChunkMark) {
 
 // pass lets time pass: lagging sessions try again, others get their heartbeat. Pings are transport's.
 func (s *Subscriber) pass(wallMs int64) {
+	if !s.ready && !waits(wallMs, s.tableMs+FeedAnswerMs, FeedAnswerMs) {
+		s.tableMs = wallMs
+		s.emit(ToFeed{GetTable{Subscriber: s.index}})
+	}
 	var shared wire.Sealed
 	s.each(func(x *session) {
 		if x.lagging {

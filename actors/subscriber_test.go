@@ -68,6 +68,7 @@ type subscriberRig struct {
 func newSubscriberRig(t *testing.T) *subscriberRig {
 	r := &subscriberRig{feedRig: *newFeedRig(t)}
 	r.sub = NewSubscriber(0, nodeA, NodeHello{Epoch: 77, Incarnation: 88}, r.rules, 0)
+	r.ask(GetTable{})
 	return r
 }
 
@@ -499,16 +500,26 @@ func TestSubscriberStartsLate(t *testing.T) {
 	r := newSubscriberRig(t)
 	r.frame(chunk0, 1, t3(1, 1))
 	r.change(func(s *board.Settings) { s.Announcement = "hello" })
-	r.sub = NewSubscriber(0, nodeA, NodeHello{Epoch: 77, Incarnation: 88}, testRules(nil, nil), 0)
-	r.ask(GetTable{})
+	r.sub = NewSubscriber(0, nodeA, NodeHello{Epoch: 77, Incarnation: 88}, r.rules, 0)
 	c := r.open(1, "")
+	only1[*wire.Hello](t, c.take(t))
+	r.mute = true
 	r.tell(SessionSent{Session: 1, Message: &wire.Subscribe{Whole: true}})
-	got := c.take(t)
-	if h := got[0].(*wire.Hello); h.Settings.Announcement != "hello" || h.Tick != 1 {
-		t.Errorf("hello %+v", h)
+	r.tell(SubscriberTick{})
+	r.nowMs += FeedAnswerMs - 1
+	r.tell(SubscriberTick{})
+	if got := c.take(t); len(got) != 0 {
+		t.Fatalf("before it knows: %+v", got)
 	}
-	if b := got[1].(*wire.Base); len(b.Chunks) != 1 || b.Tick != 1 {
+	r.mute = false
+	r.nowMs++
+	r.tell(SubscriberTick{}) // asks again
+	if b := only1[*wire.Base](t, c.take(t)); len(b.Chunks) != 1 || b.Tick != 1 {
 		t.Errorf("base %+v", b)
+	}
+	d := r.open(2, "")
+	if h := only1[*wire.Hello](t, d.take(t)); h.Settings.Announcement != "hello" || h.Tick != 1 {
+		t.Errorf("hello %+v", h)
 	}
 	r.nowMs += HeartbeatMs
 	r.tell(SubscriberTick{})

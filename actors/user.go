@@ -52,6 +52,7 @@ type placing struct {
 	at      board.Point
 	colour  board.Colour
 	charged bool // durable
+	unsure  bool // the replies have heard "unknown"
 	overdue bool // the replies have heard "charged"
 	replies []SessionRef
 }
@@ -90,6 +91,11 @@ func (u *User) Receive(nowMs int64, message UserMessage) []UserEffect {
 		u.chargeMade(m)
 	case ChargePlaced:
 		u.chargePlaced(nowMs, m)
+	case ChargeUnsure:
+		if p := u.placing; p != nil && !p.charged && p.turn == m.Turn && !p.unsure {
+			p.unsure = true
+			u.answerAll(p.unknown())
+		}
 	case ChargeOverdue:
 		if p := u.placing; p != nil && p.charged && p.turn == m.Turn && !p.overdue {
 			p.overdue = true
@@ -260,8 +266,11 @@ func (u *User) waitMs(nowMs int64, rules *Rules) int64 {
 
 func (u *User) join(nowMs int64, m PlaceTile) {
 	p := u.placing
-	if p.overdue {
+	switch {
+	case p.overdue:
 		u.answer(m.ReplyTo, u.chargedOutcome(nowMs, m.Rules))
+	case p.unsure && !p.charged:
+		u.answer(m.ReplyTo, p.unknown())
 	}
 	switch {
 	case slices.Contains(p.replies, m.ReplyTo):
@@ -316,6 +325,11 @@ func withRules(m UserMessage, rules *Rules) UserMessage {
 
 func chargedPlacing(row *store.UserRow) *placing {
 	return &placing{turn: row.Turn, nonce: row.Nonce, at: row.At, colour: row.Colour, charged: true}
+}
+
+// unknown is the answer when nobody knows what became of the placement: the same turn and nonce again bring the answer.
+func (p *placing) unknown() board.PlaceOutcome {
+	return board.PlaceOutcome{Verdict: board.VerdictUnknown, Turn: p.turn, Nonce: p.nonce, At: p.at, WaitMs: BusyRetryMs}
 }
 
 func (u *User) chargeRefused(nowMs int64, m ChargeRefused) {
@@ -381,7 +395,7 @@ func (u *User) banSettled(to SessionRef, o board.PlaceOutcome) {
 // reload forgets everything that may be wrong; whoever waits hears that the outcome is unknown (I8).
 func (u *User) reload(generation uint64) {
 	if p := u.placing; p != nil {
-		u.answerAll(board.PlaceOutcome{Verdict: board.VerdictUnknown, Turn: p.turn, Nonce: p.nonce, At: p.at, WaitMs: BusyRetryMs})
+		u.answerAll(p.unknown())
 	}
 	for _, b := range u.bans {
 		u.answer(b.to, board.PlaceOutcome{Verdict: board.VerdictUnknown})

@@ -84,6 +84,13 @@ type ChargePlaced struct {
 	Rules    *Rules
 }
 
+// ChargeUnsure says that nobody knows for longer than UnknownMs whether the charge is durable. ChargeMade or ChargeRefused
+// follows. From: the shard.
+type ChargeUnsure struct {
+	Turn  uint64
+	Rules *Rules
+}
+
 // ChargeOverdue says that a charge is open for longer than OverdueMs. From: the shard.
 type ChargeOverdue struct {
 	Turn  uint64
@@ -124,6 +131,7 @@ func (UserRowLoaded) userMessage()   {}
 func (ChargeRefused) userMessage()   {}
 func (ChargeMade) userMessage()      {}
 func (ChargePlaced) userMessage()    {}
+func (ChargeUnsure) userMessage()    {}
 func (ChargeOverdue) userMessage()   {}
 func (BanWritten) userMessage()      {}
 func (BanRefused) userMessage()      {}

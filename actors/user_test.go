@@ -260,6 +260,25 @@ func TestUserTakesOverAChargeOnItsWay(t *testing.T) {
 	one[AskCharge](t, r.place(1, 1, 11))
 }
 
+// When nobody knows for long whether a charge is durable, whoever waits hears just that, and later what became of it (I8).
+func TestUserSaysThatNobodyKnows(t *testing.T) {
+	r := loadedRig(t, store.UserRow{})
+	ask := one[AskCharge](t, r.place(1, 1, 11))
+	if o := wantAnswer(t, r.send(ChargeUnsure{Turn: 1, Rules: r.rules}), 1, board.VerdictUnknown, board.CodeOK); o.Turn != 1 || o.Nonce != 11 || o.At != ask.At {
+		t.Errorf("unknown: %+v", o)
+	}
+	none[Answer](t, r.send(ChargeUnsure{Turn: 1, Rules: r.rules}))
+	wantAnswer(t, r.place(2, 1, 11), 2, board.VerdictUnknown, board.CodeOK)
+	wantAnswer(t, r.place(3, 1, 12), 3, board.VerdictRefused, board.CodeBusy)
+	r.send(ChargeMade{Row: store.UserRow{Turn: 1, Nonce: 11, At: ask.At, AtMs: r.nowMs, SettingsVersion: 1, Node: 1}, Rules: r.rules})
+	none[Answer](t, r.place(4, 1, 11))
+	none[Answer](t, r.send(ChargeUnsure{Turn: 1, Rules: r.rules})) // too late: it is durable
+	placed := r.send(ChargePlaced{Turn: 1, Sequence: 3, Rules: r.rules})
+	for _, session := range []int{1, 2, 4} {
+		wantAnswer(t, placed, session, board.VerdictAccepted, board.CodeOK)
+	}
+}
+
 func TestUserRowCannotBeRead(t *testing.T) {
 	r := newUserRig(t)
 	one[AskRow](t, r.send(RegisterSession{User: alice, Session: ref(9)}))
