@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -61,12 +62,11 @@ func upgradeRaw(t testing.TB, n *node, lines ...string) (*raw, *http.Response) {
 	t.Cleanup(func() { _ = conn.Close() })
 	r := &raw{t: t, conn: conn, reader: bufio.NewReader(conn)}
 	_ = conn.SetDeadline(time.Now().Add(rawWithin))
-	request := "GET /api/v1/ws HTTP/1.1\r\nHost: " + hostOf(n.url) + "\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n" +
-		"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n"
-	for _, line := range lines {
-		request += line + "\r\n"
-	}
-	if _, err := io.WriteString(conn, request+"\r\n"); err != nil {
+	request := append([]string{
+		"GET /api/v1/ws HTTP/1.1", "Host: " + hostOf(n.url), "Connection: Upgrade", "Upgrade: websocket",
+		"Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==",
+	}, lines...)
+	if _, err := io.WriteString(conn, strings.Join(request, "\r\n")+"\r\n\r\n"); err != nil {
 		t.Fatal(err)
 	}
 	response, err := http.ReadResponse(r.reader, nil)
@@ -120,13 +120,12 @@ func (r *raw) next() (opcode byte, payload []byte, err error) {
 	if head[1]&0x80 != 0 || head[0]&final == 0 {
 		return 0, nil, fmt.Errorf("a masked or fragmented frame: % x", head)
 	}
-	for extra := map[uint64]int{126: 2, 127: 8}[size]; extra > 0; {
+	if extra := map[uint64]int{126: 2, 127: 8}[size]; extra > 0 {
 		long := make([]byte, 8)
 		if _, err := io.ReadFull(r.reader, long[8-extra:]); err != nil {
 			return 0, nil, err
 		}
 		size = binary.BigEndian.Uint64(long)
-		break
 	}
 	payload = make([]byte, size)
 	_, err = io.ReadFull(r.reader, payload)
