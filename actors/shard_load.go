@@ -62,7 +62,7 @@ func (s *Shard) rowRead(wallMs int64, m RowRead) {
 		return
 	}
 	delete(s.reads, m.User)
-	loaded := UserRowLoaded{Generation: s.generation, Row: m.Row, Failed: m.Failed, Rules: s.rules, NowMs: s.Now(wallMs)}
+	loaded := UserRowLoaded{Generation: s.generation, Row: m.Row, Failed: m.Failed, Rules: s.rules}
 	if m.Failed {
 		s.rowsAsked = append(s.rowsAsked, m.User) // again at the next tick
 		s.tell(m.User, loaded)

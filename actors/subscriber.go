@@ -24,7 +24,7 @@ const (
 	FeedAnswerMs = 1000
 )
 
-// Hello is what every session of a node hears of it.
+// NodeHello is what every session of a node hears of it.
 type NodeHello struct {
 	Epoch       uint64
 	Incarnation uint64
@@ -139,11 +139,6 @@ func (s *Subscriber) Receive(wallMs int64, message SubscriberMessage) []Subscrib
 	case StatusChanged:
 		if x := s.sessions[m.Session]; x != nil {
 			s.note(x, wire.SealServer(&wire.Me{Turn: m.Status.Turn, WaitMs: m.Status.WaitMs, BannedUntilMs: m.Status.BannedUntil}))
-		}
-	case Drained:
-		move := wire.SealServer(&wire.Move{WithinMs: m.WithinMs})
-		for _, x := range s.order {
-			s.note(x, move)
 		}
 	case RegisterAgain:
 		for _, x := range s.order {

@@ -90,9 +90,6 @@ type StatusChanged struct {
 	Status  board.UserStatus
 }
 
-// Drained asks every session to go to another node within WithinMs. From: the system.
-type Drained struct{ WithinMs int64 }
-
 // RegisterAgain asks to register the sessions of a shard's users again: their actors have forgotten them. From: a shard or user
 // actor that started again.
 type RegisterAgain struct{ Shard int }
@@ -110,7 +107,6 @@ func (RepairMade) subscriberMessage()     {}
 func (ResumeMade) subscriberMessage()     {}
 func (Answered) subscriberMessage()       {}
 func (StatusChanged) subscriberMessage()  {}
-func (Drained) subscriberMessage()        {}
 func (RegisterAgain) subscriberMessage()  {}
 func (SubscriberTick) subscriberMessage() {}
 

@@ -162,10 +162,6 @@ func TestSubscriberOpens(t *testing.T) {
 	if m := only1[*wire.Me](t, c.take(t)); m.Turn != 4 || m.WaitMs != 5 {
 		t.Fatalf("me %+v", m)
 	}
-	r.tell(Drained{WithinMs: 7})
-	if m := only1[*wire.Move](t, c.take(t)); m.WithinMs != 7 {
-		t.Fatalf("move %+v", m)
-	}
 	shard = r.tell(SessionClosed{Session: 3})
 	if _, ok := shard[0].Message.(ForgetSession); !ok || r.sub.Sessions() != 0 {
 		t.Errorf("closed: %+v", shard)
@@ -294,7 +290,7 @@ func TestSubscriberTellsRepairsApart(t *testing.T) {
 	}
 
 	c.stalled = true
-	r.tell(Drained{WithinMs: 1}) // the socket keeps it
+	r.tell(StatusChanged{Session: 1}) // the socket keeps it
 	r.ask(GetRepair{Session: 1, Chunks: []wire.ChunkAt{{Chunk: chunk0, Sequence: 2}}})
 	c.stalled = false
 	r.tell(SubscriberTick{})

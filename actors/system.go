@@ -361,12 +361,10 @@ func (s *System) inForce(e ShardInForce) {
 	s.state.shards[e.Shard], s.state.older[e.Shard] = e.Version, e.OpenOlder
 }
 
-// Drain refuses new placements, asks every session to move within the given time, and waits until nothing is open or ctx
-// ends.
-func (s *System) Drain(ctx context.Context, within time.Duration) {
+// Drain refuses new placements and waits until nothing is open or ctx ends. Asking the sessions to move is transport's.
+func (s *System) Drain(ctx context.Context) {
 	s.draining.Store(true)
 	s.checkHealth()
-	s.post.toSubscribers(Drained{WithinMs: within.Milliseconds()})
 	for ctx.Err() == nil && s.openCharges() > 0 {
 		select {
 		case <-ctx.Done():

@@ -60,7 +60,6 @@ type UserRowLoaded struct {
 	Placing    *store.Charge // the charge after the row's that an earlier actor of this user asked for: not durable yet
 	Failed     bool          // the store could not be read; the shard tries again
 	Rules      *Rules
-	NowMs      int64
 }
 
 // ChargeRefused says that the shard did not charge. From: the shard.

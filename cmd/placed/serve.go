@@ -120,7 +120,7 @@ func (c *serveCommand) serve(ctx context.Context, log *slog.Logger, server *tran
 		drained := make(chan struct{})
 		go func() {
 			defer close(drained)
-			system.Drain(drain, drainTimeout)
+			system.Drain(drain)
 		}()
 		if err := server.Drain(drain); err != nil {
 			log.Warn("drain was cut short", "error", err)
