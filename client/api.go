@@ -132,7 +132,7 @@ func (a *API) Me(ctx context.Context) (User, error) {
 	return out, err
 }
 
-// Config returns settings, epoch and user.
+// Config returns what is the same for everybody: epoch, settings, limits.
 func (a *API) Config(ctx context.Context) (Config, error) {
 	var out Config
 	err := a.json(ctx, http.MethodGet, "/api/v1/config", nil, nil, &out)
