@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -99,15 +100,19 @@ func (j *job) chunk(i int) (board.ChunkID, bool) {
 	return board.NewChunkID(first.Col()+i%cols, first.Row()+i/cols), true
 }
 
-func (l *jobs) load(rows []store.Row) {
+// load takes the stored jobs; the error names those that do not decode, which are left alone.
+func (l *jobs) load(rows []store.Row) error {
+	var errs []error
 	for _, r := range rows {
 		var s storedJob
-		if json.Unmarshal(r.Value, &s) != nil {
+		if err := json.Unmarshal(r.Value, &s); err != nil {
+			errs = append(errs, fmt.Errorf("actors: decode job %s: %w: %w", r.Key, store.ErrCorrupt, err))
 			continue
 		}
 		l.all = append(l.all, &job{Job: s.Job, number: s.Number, at: s.Cursor, sealed: s.Cursor, made: s.Charged})
 	}
-	slices.SortFunc(l.all, func(a, b *job) int { return int(a.AtMs - b.AtMs) })
+	slices.SortFunc(l.all, func(a, b *job) int { return cmp.Compare(a.AtMs, b.AtMs) })
+	return errors.Join(errs...)
 }
 
 // adopt gives an open charge that was found in the head back to its job.

@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -240,6 +241,24 @@ func TestClearStaysWithinTheShardsBounds(t *testing.T) {
 	r.deaf = false
 	if j := r.wait(); j.Placed != 40*50 {
 		t.Errorf("job %+v", j)
+	}
+}
+
+// A stored job that does not decode is reported; the others go on.
+func TestJobThatDoesNotDecode(t *testing.T) {
+	r := newOpsRig(t)
+	rect := board.Rect{X: 10, Y: 10, Width: 30, Height: 30}
+	r.paint(rect)
+	r.start(rect)
+	rows := append(r.store.Rows(store.Shard(board.OpsShard)), store.Row{Key: "broken", Value: []byte("{")})
+	late := NewShard(board.OpsShard, nodeB, r.shard.rules, testRandom())
+	load := one[LoadShard](t, slices.Clone(late.Receive(r.nowMs, Tick{})))
+	loaded := ShardLoaded{Generation: load.Generation, Head: r.store.Head(store.Shard(board.OpsShard)), Jobs: rows}
+	if p := one[ReportProblem](t, late.Receive(r.nowMs, loaded)); !errors.Is(p.Err, store.ErrCorrupt) {
+		t.Errorf("reported %v", p.Err)
+	}
+	if !late.loaded || len(late.jobs.list()) != 1 {
+		t.Errorf("loaded %v with %d jobs", late.loaded, len(late.jobs.list()))
 	}
 }
 

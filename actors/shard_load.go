@@ -25,7 +25,9 @@ func (s *Shard) shardLoaded(wallMs int64, m ShardLoaded) {
 	}
 	s.loaded, s.deposedBy, s.fenced, s.fenceAt = true, "", false, wallMs+FenceMs
 	s.commits.version, s.inForce, s.lastAtMs = m.Head.Version, m.Head.Owner.SettingsVersion, state.LastAtMs
-	s.jobs.load(m.Jobs)
+	if err := s.jobs.load(m.Jobs); err != nil {
+		s.emit(ReportProblem{What: "load the jobs", Err: err})
+	}
 	for i := range state.Open {
 		c := &charge{Charge: state.Open[i], state: chargeOpen, madeAtMs: wallMs}
 		c.banned = m.Rows[c.User].BannedUntilMs
