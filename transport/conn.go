@@ -141,9 +141,6 @@ const controlBytesMax = 125
 
 var pingFrame = []byte{opPing, 0}
 
-// Ping sends a ping, unless the socket is full. A session's reader does so after PingAfter of silence.
-func (c *conn) Ping() wire.WriteStatus { return c.control(pingFrame) }
-
 // control sends a control frame; where there is no room for all of it now, none of it is sent unless a part has gone out.
 func (c *conn) control(frame []byte) wire.WriteStatus {
 	c.mu.Lock()

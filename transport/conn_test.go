@@ -87,7 +87,7 @@ func testSlowReader(t *testing.T, size int) {
 		if status := c.Send(message(1<<30, size)); status != wire.WriteBusy {
 			t.Fatalf("a message behind a kept tail: status %d, want WriteBusy", status)
 		}
-		if status := c.Ping(); status != wire.WriteBusy {
+		if status := c.control(pingFrame); status != wire.WriteBusy {
 			t.Fatalf("a ping behind a kept tail: status %d, want WriteBusy", status)
 		}
 		if status := c.Flush(); status != wire.WriteKept {
@@ -277,7 +277,7 @@ func TestNoSendOnClosedDescriptor(t *testing.T) {
 		c := &conn{nc: w, in: w, out: w, metrics: base.metrics, cfg: base.cfg}
 		m := message(1, 8)
 		var wg sync.WaitGroup
-		for _, use := range []func() wire.WriteStatus{func() wire.WriteStatus { return c.Send(m) }, c.Ping, c.Flush} {
+		for _, use := range []func() wire.WriteStatus{func() wire.WriteStatus { return c.Send(m) }, func() wire.WriteStatus { return c.control(pingFrame) }, c.Flush} {
 			wg.Go(func() {
 				for use() != wire.WriteClosed {
 					runtime.Gosched()
