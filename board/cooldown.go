@@ -2,8 +2,8 @@ package board
 
 import "sort"
 
-// Cooldowns answers which cooldown a charge is subject to, from the cooldowns of all settings versions so far (I1): a later
-// cut shortens running charges, a later raise lengthens none. The zero value knows no version.
+// Cooldowns answers which cooldown a charge is subject to, from the cooldowns of all settings versions so far (I1): it gets
+// shorter with every cut, and never longer. The zero value knows no version.
 //
 // Only the versions that can still be the smallest of a suffix are kept, so a thousand changes cost a few entries.
 type Cooldowns struct {
