@@ -390,8 +390,13 @@ func (b *Block) moved(wallMs int64, head store.Head) {
 	b.loadAtMs = wallMs
 }
 
-// Retire drops unsealed work and reports whether a commit is still in flight, or a slot on its way, which has to go back.
+// Retire drops unsealed work, tells who asks for tiles that they are not known here any more, and reports whether a commit is
+// still in flight, or a slot on its way, which has to go back.
 func (b *Block) Retire() bool {
+	for _, t := range b.tiles {
+		t.Reply(TileKnown{})
+	}
+	b.tiles, b.early = nil, nil
 	for _, a := range b.queue {
 		delete(b.waiting, a.Ticket)
 	}

@@ -163,12 +163,13 @@ func (a *regionActor) do(ctx actor.Context, effects []RegionEffect) {
 // retire stops the region once nothing is in flight: unsealed work is dropped, its shards send it again.
 func (a *regionActor) retire(ctx actor.Context) {
 	a.retired = true
+	busy := false
 	for _, b := range a.blocks {
-		if b.Retire() {
-			return // a commit is in flight: its fate comes first
-		}
+		busy = b.Retire() || busy
 	}
-	ctx.Poison(ctx.Self())
+	if !busy { // otherwise the fate of what is in flight comes first
+		ctx.Poison(ctx.Self())
+	}
 }
 
 func (a *regionActor) checkSettled() {

@@ -337,4 +337,12 @@ func TestBlockRetires(t *testing.T) {
 	if r.block.Retire() || len(r.block.queue) != 0 {
 		t.Error("unsealed work is kept")
 	}
+
+	// Who asks for a tile of a block that will not load any more hears so.
+	loading := NewBlock(0, nodeA, r.block.rules, testRandom())
+	var known []TileKnown
+	loading.Receive(r.nowMs, GetTile{At: tile, Reply: func(k TileKnown) { known = append(known, k) }})
+	if loading.Retire(); len(known) != 1 || known[0].OK {
+		t.Errorf("told %+v", known)
+	}
 }

@@ -70,8 +70,8 @@ func NewUser(id board.UserID, node Node, generation uint64) *User {
 	return &User{id: id, node: node, generation: generation}
 }
 
-// Receive handles one message at the shard's time nowMs (Unix milliseconds) and returns what to do. The result is valid
-// until the next call.
+// Receive handles one message at wall time nowMs (Unix milliseconds) and returns what to do; the shard checks again by its own
+// clock, which never runs back. The result is valid until the next call.
 func (u *User) Receive(nowMs int64, message UserMessage) []UserEffect {
 	u.out = u.out[:0]
 	switch m := message.(type) {
