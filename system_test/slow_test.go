@@ -100,7 +100,6 @@ func TestSlowReaders(t *testing.T) {
 	n := startNode(t, "--width", "200", "--height", "200", "--cooldown", "0s")
 	s := startStorm(t, n, load{users: 24, mirrors: readers - slowReaders, area: board.Rect{Width: 200, Height: 200}, colours: 16})
 	slow := newGate()
-	t.Cleanup(slow.reopen)
 	healthy := s.mirrors[0]
 	for range slowReaders {
 		session := s.dial(client.Options{Mirror: true, Whole: true, Dial: slow.dial})
@@ -109,6 +108,7 @@ func TestSlowReaders(t *testing.T) {
 		}
 		s.mirrors = append(s.mirrors, session)
 	}
+	t.Cleanup(slow.reopen) // before the sessions are closed
 	s.everyone()
 	slow.shut()
 	fillSockets(t, n)
