@@ -180,7 +180,7 @@ func TestProblem(t *testing.T) {
 			"faults", "application/problem+json", `{"title":"Those settings are not possible.","code":"settings","faults":["width 0","height 0"]}`, "", 422,
 			Problem{Title: "Those settings are not possible.", Code: "settings", Faults: []string{"width 0", "height 0"}},
 			0,
-			"422 Those settings are not possible. (settings): width 0: height 0",
+			"422 Those settings are not possible. (settings): width 0; height 0",
 		},
 		{
 			"a proxy's page", "text/html", "Bad gateway\n<p>", "7", 502,

@@ -37,9 +37,17 @@ func (p *Problem) Error() string {
 	if p.Code != "" {
 		out.WriteString(" (" + p.Code + ")")
 	}
-	for _, more := range append([]string{p.Detail}, p.Faults...) {
-		if more != "" && more != p.Title {
-			out.WriteString(": " + more)
+	more := p.Faults // each of them; the detail says the same at a stretch
+	if len(more) == 0 && p.Detail != p.Title {
+		more = []string{p.Detail}
+	}
+	for i, text := range more {
+		separator := "; "
+		if i == 0 {
+			separator = ": "
+		}
+		if text != "" {
+			out.WriteString(separator + text)
 		}
 	}
 	return out.String()

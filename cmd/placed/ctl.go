@@ -6,9 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"text/tabwriter"
 	"time"
 
@@ -34,6 +37,9 @@ type ctlCommand struct {
 
 // admin returns the client of the operators' API.
 func (c *ctlCommand) admin() (*client.Admin, error) {
+	if u, err := url.Parse(c.Admin); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return nil, usageError{fmt.Errorf("--admin %q is not of the form http://host:port", c.Admin)}
+	}
 	token := os.Getenv("PLACED_ADMIN_TOKEN")
 	if token == "" {
 		path := filepath.Join(c.DataDir, adminTokenFile)
@@ -67,9 +73,26 @@ func call[T any](ctx context.Context, root *commands, s *streams, ask func(conte
 	defer cancel()
 	answer, err := ask(ctx, admin)
 	if err != nil {
-		return err
+		return explain(err)
 	}
 	return c.print(s, answer, func(w *tabwriter.Writer) { text(w, answer) })
+}
+
+// explain adds what to do about an error, and marks impossible values as the caller's.
+func explain(err error) error {
+	if problem, ok := errors.AsType[*client.Problem](err); ok {
+		switch problem.Status {
+		case http.StatusUnprocessableEntity:
+			return usageError{err}
+		case http.StatusUnauthorized:
+			return fmt.Errorf("%w; the token came from PLACED_ADMIN_TOKEN if that is set, else from --data-dir", err)
+		}
+		return err
+	}
+	if errors.Is(err, syscall.ECONNREFUSED) {
+		return fmt.Errorf("%w: is placed running, and is this its operators' listener (--admin)?", err)
+	}
+	return err
 }
 
 func (c *ctlCommand) print(s *streams, answer any, text func(*tabwriter.Writer)) error {
@@ -219,9 +242,9 @@ func parseRect(text string) (board.Rect, error) {
 }
 
 type banCommand struct {
-	User string        `arg:"" help:"The user's name."`
-	For  time.Duration `env:"-" help:"How long (default: for ever)."`
-	Why  string        `env:"-" help:"Logged."`
+	User string         `arg:"" help:"The user's name."`
+	For  *time.Duration `env:"-" help:"How long (default: without end)."`
+	Why  string         `env:"-" help:"Logged."`
 }
 
 // Run bans a user.
@@ -230,16 +253,17 @@ func (c *banCommand) Run(ctx context.Context, root *commands, s *streams) error 
 	if err != nil {
 		return usageError{err}
 	}
-	until := board.BannedForever
-	switch {
-	case c.For < 0:
-		return usageError{fmt.Errorf("--for %v is not in the future", c.For)}
-	case c.For > 0:
-		until = time.Now().Add(c.For).UnixMilli()
+	until, end := board.BannedForever, "without end"
+	if c.For != nil {
+		if *c.For <= 0 {
+			return usageError{fmt.Errorf("--for %v is not in the future", *c.For)}
+		}
+		until = time.Now().Add(*c.For).UnixMilli()
+		end = "until " + at(until)
 	}
 	return call(ctx, root, s, func(ctx context.Context, a *client.Admin) (map[string]any, error) {
 		return map[string]any{"user": user, "until_ms": until}, a.Ban(ctx, user, until, c.Why)
-	}, func(w *tabwriter.Writer, _ map[string]any) { fmt.Fprintf(w, "%s is banned\n", user) })
+	}, func(w *tabwriter.Writer, _ map[string]any) { fmt.Fprintf(w, "%s is banned %s\n", user, end) })
 }
 
 type unbanCommand struct {

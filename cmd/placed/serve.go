@@ -54,7 +54,7 @@ type serveCommand struct {
 	Unlimited             []netip.Prefix `default:"127.0.0.0/8,::1/128" group:"Limits:" help:"Addresses that no limit is for."`
 	ConnectionsPerAddress int            `default:"64" group:"Limits:" help:"Open connections of one address (IPv6: a /64)."`
 	RequestsPerSecond     int            `default:"100" group:"Limits:" help:"HTTP requests of one address."`
-	SignInsPerHour        int            `default:"100" group:"Limits:" help:"New anonymous identities of one IPv4 /24 or IPv6 /48."`
+	SignInsPerHour        int            `default:"100" group:"Limits:" help:"New identities, anonymous and chosen, of one IPv4 /24 or IPv6 /48."`
 	MessagesPerSecond     int            `default:"20" group:"Limits:" help:"Messages of one session."`
 	SessionsMax           int            `default:"100000" group:"Limits:" help:"Sessions of this node."`
 
@@ -70,6 +70,9 @@ func (c *serveCommand) Run(ctx context.Context, s *streams) error {
 	initial, err := c.board()
 	if err != nil {
 		return err
+	}
+	if err := c.checkAddresses(); err != nil {
+		return err // before anything is written
 	}
 	config, err := c.transportConfig()
 	if err != nil {
@@ -132,6 +135,26 @@ func (c *serveCommand) serve(ctx context.Context, log *slog.Logger, server *tran
 	defer cancel()
 	system.Stop(stop)
 	return errors.Join(err, st.Close())
+}
+
+// checkAddresses refuses addresses that nobody can listen on.
+func (c *serveCommand) checkAddresses() error {
+	for _, a := range []struct{ flag, address string }{{"--listen", c.Listen}, {"--admin-listen", c.AdminListen}} {
+		if a.flag == "--admin-listen" && a.address == "" {
+			continue
+		}
+		_, port, err := net.SplitHostPort(a.address)
+		if err == nil {
+			_, err = net.LookupPort("tcp", port)
+		}
+		if err != nil {
+			return usageError{fmt.Errorf("%s %s: %w", a.flag, a.address, err)}
+		}
+	}
+	if _, port, _ := net.SplitHostPort(c.Listen); c.Listen == c.AdminListen && port != "0" {
+		return usageError{fmt.Errorf("--listen and --admin-listen are both %s", c.Listen)}
+	}
+	return nil
 }
 
 func (c *serveCommand) logger(s *streams) *slog.Logger {

@@ -299,7 +299,9 @@ func TestCtl(t *testing.T) {
 	if decode(t, s.ctl("-o", "json", "verify"), &report); report.Count != 0 {
 		t.Errorf("verify finds %+v", report)
 	}
-	failsWith(t, s.ctl("settings", "set", "--width", "0"), "width 0")
+	if r := s.ctl("settings", "set", "--width", "0"); r.code != 2 || !oneLineOnly(r.stderr) || strings.Count(r.stderr, "width 0") != 1 {
+		t.Errorf("impossible settings: %+v, want code 2 and one line that says so once", r)
+	}
 	failsWith(t, s.ctl("settings", "set", "--width", "500", "--base", "2"), "409")
 	failsWith(t, s.ctl("clear", "5000,5000,5,5"))
 	failsWith(t, callLine(t.Context(), "ctl", "--admin", s.admin, "--data-dir", t.TempDir(), "status"), "no admin token", "PLACED_ADMIN_TOKEN")

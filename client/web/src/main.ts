@@ -239,6 +239,7 @@ class Page {
       if (exact !== undefined) this.#renderer.resize(exact.inlineSize, exact.blockSize);
       this.#measure(exact === undefined);
       this.#moved();
+      this.#renderer.draw(); // a resized canvas is black, and this runs after the frame's callbacks and before it is shown
     });
     try {
       observer.observe(this.#canvas, { box: "device-pixel-content-box" });
