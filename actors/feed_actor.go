@@ -29,11 +29,7 @@ func (a *feedActor) Receive(ctx actor.Context) {
 	case *actor.Started:
 		a.core = NewFeed(a.sys.meta.Epoch, a.sys.node.Incarnation, a.sys.tick.Load(), a.sys.post.rules.Load())
 		a.intervalMs = FeedTickMs
-		go func() {
-			for _, block := range a.sys.touched() {
-				a.sys.post.toBlock(block, TouchBlock{Block: block})
-			}
-		}()
+		go a.sys.touchBlocks()
 	case *actor.Restarting:
 		a.sys.metrics.restarts.WithLabelValues("feed").Inc()
 	case roundDone:

@@ -1,6 +1,8 @@
 package actors
 
 import (
+	"errors"
+	"sync/atomic"
 	"testing"
 
 	"github.com/placed-board/placed/board"
@@ -23,6 +25,29 @@ func TestActorsAreNeverGivenUp(t *testing.T) {
 			n.until(kind+" restarts", func() bool { return n.counter("placed_actor_restarts_total", kind) == before+panics })
 			n.want(n.place("alice", 1, 1, 3, 4), board.VerdictAccepted, board.CodeOK)
 			n.want(n.place("bob-"+kind, 1, 1, 6, 6), board.VerdictAccepted, board.CodeOK)
+		}
+	})
+}
+
+// A feed that starts while the store is away shows the whole board once it is back.
+func TestFeedAsksUntilTheStoreAnswers(t *testing.T) {
+	st := mem.New()
+	bubble(t, st, nil, func(n *node) {
+		n.want(n.place("alice", 1, 1, 3, 4), board.VerdictAccepted, board.CodeOK)
+		var asked atomic.Int64
+		st.SetScript(func(c mem.Call) mem.Outcome {
+			if c.Op == mem.OpBlocks && asked.Add(1) <= 3 {
+				return mem.Fail(errors.New("away"))
+			}
+			return mem.Normal()
+		})
+		n.post.toFeed(GetBody{}) // panics
+		n.until("the tile is back", func() bool {
+			image, ok := n.chunk(n.t.Context(), board.Point{X: 3, Y: 4}.Chunk())
+			return ok && image.Sequence == 1
+		})
+		if asked.Load() != 4 {
+			t.Errorf("the store was asked %d times", asked.Load())
 		}
 	})
 }

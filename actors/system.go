@@ -338,15 +338,25 @@ func (s *System) problem(what string, err error) {
 	s.log.Error("stored data could not be used", "what", what, "error", err)
 }
 
-// touched returns the blocks with placements that a starting feed has to hear of.
-func (s *System) touched() []board.BlockID {
-	ctx, cancel := context.WithTimeout(s.ctx, ReadTimeout)
-	defer cancel()
-	blocks, err := s.store.Blocks(ctx)
-	if err != nil {
-		s.problem("list blocks", err)
+// touchBlocks has every block with placements loaded and announced to a feed that starts. It asks until the store answers.
+func (s *System) touchBlocks() {
+	for {
+		ctx, cancel := context.WithTimeout(s.ctx, ReadTimeout)
+		blocks, err := s.store.Blocks(ctx)
+		cancel()
+		if err == nil {
+			for _, b := range blocks {
+				s.post.toBlock(b, TouchBlock{Block: b})
+			}
+			return
+		}
+		s.storing.failed("list_blocks", "the board", err)
+		select {
+		case <-s.ctx.Done():
+			return
+		case <-time.After(LoadRetryMs * time.Millisecond):
+		}
 	}
-	return blocks
 }
 
 func (s *System) blockReady(b board.BlockID) {
