@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 
@@ -138,7 +139,9 @@ func (a *Admin) Verify(ctx context.Context, progress func(done, total int)) (boa
 		case line.Error != "":
 			return board.VerifyReport{}, errors.New("client: verify: " + line.Error)
 		case line.Report != nil:
-			return *line.Report, nil
+			// To the answer's end: only then may the next verify begin.
+			_, err := io.Copy(io.Discard, resp.Body)
+			return *line.Report, err
 		case progress != nil:
 			progress(line.Done, line.Total)
 		}
