@@ -321,7 +321,10 @@ func (k *checker) status(shard int, s board.UserStatus) {
 	}
 }
 
-func (k *checker) settingsMade(r board.SettingsRecord) {
+func (k *checker) settingsMade(base uint64, r board.SettingsRecord) {
+	if r.Version != base+1 {
+		k.w.fail("I9", "settings %d made on top of %d", r.Version, base)
+	}
 	if stored := k.records[r.Version]; stored == nil || stored.By != r.By || stored.CooldownMs != r.CooldownMs || stored.Width != r.Width {
 		k.w.fail("I8", "settings %d answered, but not durable", r.Version)
 	}

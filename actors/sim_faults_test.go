@@ -242,7 +242,7 @@ func (w *world) changeSettings(n *simNode) {
 func (w *world) ask(n *simNode, base uint64, next board.Settings) {
 	n.keeper.box.put(ChangeSettings{Base: base, Next: next, By: "op", Why: "sim", Reply: func(r board.SettingsRecord, err error) {
 		if err == nil {
-			w.check.settingsMade(r)
+			w.check.settingsMade(base, r)
 		}
 	}})
 }

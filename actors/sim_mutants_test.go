@@ -12,14 +12,16 @@ import (
 // that catches none of them proves nothing.
 type mutant struct {
 	name        string
-	shard       func(*simShard, any) any                         // before a shard's message
-	afterShard  func(*simShard, any)                             // and after it
-	shardEffect func(*simShard, ShardEffect) ShardEffect         //
-	user        func(*simUser, UserMessage) UserMessage          //
-	userEffect  func(*simUser, UserEffect)                       // after it went to the shard
-	block       func(*simBlock, RegionMessage) RegionMessage     //
-	blockEffect func(*simBlock, RegionEffect) RegionEffect       //
-	feed        func(*simFeed, FeedMessage) FeedMessage          //
+	shard       func(*simShard, any) any                     // before a shard's message
+	afterShard  func(*simShard, any)                         // and after it
+	shardEffect func(*simShard, ShardEffect) ShardEffect     //
+	user        func(*simUser, UserMessage) UserMessage      //
+	userEffect  func(*simUser, UserEffect)                   // after it went to the shard
+	block       func(*simBlock, RegionMessage) RegionMessage //
+	blockEffect func(*simBlock, RegionEffect) RegionEffect   //
+	feed        func(*simFeed, FeedMessage) FeedMessage      //
+	subscriber  func(SubscriberMessage) SubscriberMessage    //
+	keeper      func(*simKeeper, SettingsMessage) SettingsMessage
 	resend      func(*sending)                                   // before a commit goes again
 	store       func(*world, *store.Commit) (store.Result, bool) // instead of the store
 }
@@ -63,6 +65,8 @@ func simMutants() []*mutant {
 		{name: "row read taken as it is", shard: mutantRawRow},
 		{name: "ban forgotten by a closing", shard: mutantForgetBan},
 		{name: "clock follows the wall", shard: mutantWallClock},
+		{name: "lag repaired from where the node stands", subscriber: mutantRepairNothing},
+		{name: "settings without compare and set", keeper: mutantAnyBase},
 	}
 }
 
@@ -188,7 +192,7 @@ func mutantAnyGeneration(s *simShard, m any) any {
 		return m
 	case RowRead:
 		m.Generation = s.core.generation
-		if s.core.reads[m.User] == nil {
+		if s.core.loaded && s.core.reads[m.User] == nil {
 			s.core.reads[m.User] = new(rowKnown)
 		}
 		return m
@@ -220,6 +224,28 @@ func mutantNoGap(f *simFeed, m FeedMessage) FeedMessage {
 				c.head = t.Sequence - 1
 			}
 		}
+	}
+	return m
+}
+
+// mutantRepairNothing takes a session that missed a frame for one that has its chunks.
+func mutantRepairNothing(m SubscriberMessage) SubscriberMessage {
+	f, ok := m.(FrameMade)
+	if !ok {
+		return m
+	}
+	f.Marks = slices.Clone(f.Marks)
+	for i := range f.Marks {
+		f.Marks[i].Before = f.Marks[i].Sequence
+	}
+	return f
+}
+
+// mutantAnyBase makes a change on top of whatever the settings are.
+func mutantAnyBase(k *simKeeper, m SettingsMessage) SettingsMessage {
+	if c, ok := m.(ChangeSettings); ok && len(k.core.waiting) == 0 {
+		c.Base = k.core.rules.Version()
+		return c
 	}
 	return m
 }

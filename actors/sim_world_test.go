@@ -7,11 +7,14 @@ package actors
 //	go test ./actors -run TestSimSeed -sim.seed=N
 //
 // sim_world_test.go   scheduler, time, network
-// sim_node_test.go    a node: the cores, and what the shells do with their effects
-// sim_store_test.go   the store's answers, and the checks of every commit
-// sim_client_test.go  users, their sessions and the mirrors of these
+// sim_node_test.go    a node: its block, feed, subscriber and settings, and what the shells do with their effects
+// sim_shard_test.go   its shards and their users
+// sim_store_test.go   the store, and how it answers
+// sim_client_test.go  users and their sessions
+// sim_mirror_test.go  what a session knows of the board
 // sim_faults_test.go  crashes, doubled owners, clocks, settings, bans, jobs
-// sim_check_test.go   what must hold once the faults have stopped
+// sim_check_test.go   what must hold at every commit and every answer
+// sim_settle_test.go  what must hold once the faults have stopped
 // sim_mutants_test.go cores broken on purpose
 
 import (
@@ -43,6 +46,7 @@ type odds struct {
 	stall, reconnect                float64 // per step
 	full                            float64 // of sealed commits: no room for closings
 	retire, health                  float64 // per step
+	slow                            float64 // of actors
 	leap                            float64 // per step: seconds pass
 }
 
@@ -89,10 +93,15 @@ type box struct {
 	queue   []any
 	receive func(any)
 	listed  bool
+	slow    float64 // how often its actor does something else first
 }
 
 func (w *world) newBox(name string, receive func(any)) *box {
-	return &box{w: w, name: name, receive: receive}
+	b := &box{w: w, name: name, receive: receive}
+	if w.happens(w.odds.slow) {
+		b.slow = 0.8 + 0.19*w.rand.Float64()
+	}
+	return b
 }
 
 func (b *box) put(m any) {
@@ -231,7 +240,9 @@ func (w *world) passTime() {
 // work lets one actor handle a message, or one event happen.
 func (w *world) work() {
 	if n := len(w.ready); n > 0 && w.chance(0.7) {
-		w.next(w.rand.IntN(n))
+		if i := w.rand.IntN(n); !w.happens(w.ready[i].slow) {
+			w.next(i)
+		}
 		return
 	}
 	w.event()
@@ -323,7 +334,7 @@ func (w *world) drawOdds() odds {
 		crash: p(0.02), crashNode: p(0.004), crashFeed: p(0.003),
 		moveOwner: p(0.02), clock: p(0.01), settings: p(0.02), ban: p(0.01),
 		job: p(0.005), idle: p(0.05), snapshot: p(0.02),
-		stall: p(0.05), reconnect: p(0.02), leap: p(0.02), full: p(0.3), retire: p(0.02), health: p(0.01),
+		stall: p(0.05), reconnect: p(0.02), leap: p(0.02), full: p(0.3), retire: p(0.02), health: p(0.01), slow: p(0.4),
 	}
 }
 
