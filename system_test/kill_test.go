@@ -29,12 +29,8 @@ func TestKillInAStorm(t *testing.T) {
 		n.kill()
 		n.start()
 		s.everyone()
+		s.back()
 	}
-	for _, session := range append(s.mirrors, s.users[0].first) {
-		if stats := session.Stats(); stats.Connects != kills+1 || stats.Fetches > 1 {
-			t.Errorf("a session of %q connected %d times and fetched the board %d times in %d lives of the node",
-				session.User(), stats.Connects, stats.Fetches, kills+1)
-		}
-	}
+	s.keptBoards()
 	s.judge()
 }

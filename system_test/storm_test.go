@@ -244,6 +244,27 @@ func (s *storm) everyone() {
 	})
 }
 
+// back waits until every session is connected to the process that runs now.
+func (s *storm) back() {
+	s.t.Helper()
+	incarnation := s.node.status().Incarnation
+	for _, session := range s.sessions() {
+		eventually(s.t, moreWithin, "every session to be back", func() bool {
+			return fmt.Sprintf("%016x", session.Hello().Incarnation) == incarnation
+		})
+	}
+}
+
+// keptBoards sees that no mirror was fetched anew, however often its session had to connect.
+func (s *storm) keptBoards() {
+	s.t.Helper()
+	for _, session := range s.mirroring() {
+		if stats := session.Stats(); stats.Connects < 2 || stats.Fetches > 1 {
+			s.t.Errorf("a session of %q connected %d times and fetched the board %d times", session.User(), stats.Connects, stats.Fetches)
+		}
+	}
+}
+
 // stop ends the placing: every user has the final answer to the last placement.
 func (s *storm) stop() {
 	s.t.Helper()
