@@ -155,8 +155,6 @@ func (a *shardActor) do(ctx actor.Context, wallMs int64, effects []ShardEffect) 
 				continue // the feed would call a chunk empty that it has not heard of yet; the core asks again
 			}
 			sys.post.toFeed(GetTiles{Chunk: e.Chunk, Reply: func(i ChunkImage) { root.Send(self, ChunkRead{Chunk: i.Chunk, Tiles: i.Tiles}) }})
-		case StopUser:
-			a.stop(ctx, e.User)
 		case ReportProblem:
 			sys.problem(e.What, e.Err)
 		}

@@ -121,9 +121,6 @@ type ShardInForce struct {
 // NeedChunk asks the feed for a chunk's tiles, for an operator's job. Answer: ChunkRead.
 type NeedChunk struct{ Chunk board.ChunkID }
 
-// StopUser lets the user actor finish its mailbox and end.
-type StopUser struct{ User board.UserID }
-
 // ReportProblem says that stored data could not be used. The shell logs and counts it.
 type ReportProblem struct {
 	What string
@@ -142,4 +139,3 @@ func (DropSlot) shardEffect()       {}
 func (ForwardToOwner) shardEffect() {}
 func (ShardInForce) shardEffect()   {}
 func (NeedChunk) shardEffect()      {}
-func (StopUser) shardEffect()       {}

@@ -181,8 +181,6 @@ func (s *simShard) do(effects []ShardEffect) {
 			w.check.inForce(e)
 		case NeedChunk:
 			n.feed.box.put(GetTiles{Chunk: e.Chunk, Reply: func(i ChunkImage) { s.box.put(ChunkRead{Chunk: i.Chunk, Tiles: i.Tiles}) }})
-		case StopUser:
-			s.stop(e.User)
 		case ReportProblem:
 			w.fail("panic", "%s: %v", e.What, e.Err)
 		}
