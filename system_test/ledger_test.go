@@ -88,6 +88,13 @@ func (l *ledger) heard(user board.UserID, o board.PlaceOutcome, colour board.Col
 	}
 }
 
+// unknown counts an answer that says that nobody knows.
+func (l *ledger) unknown() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.answers[board.VerdictUnknown.String()]++
+}
+
 // knows reports whether a placement has been sent or heard of.
 func (l *ledger) knows(user board.UserID, nonce uint64) bool {
 	l.mu.Lock()

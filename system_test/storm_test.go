@@ -112,11 +112,15 @@ func (s *storm) newUser(i int) *user {
 func (s *storm) dialUser(u *user, o client.Options) *client.Session {
 	o.Name = string(u.name)
 	o.Hooks.OnPlaced = func(outcome board.PlaceOutcome) {
-		// An acceptance says its colour; of anything else the ledger knows it, or learns it from Place.
-		if outcome.Verdict == board.VerdictAccepted {
+		// An acceptance says its colour; of anything else the ledger knows it, or learns it from Place, which does not
+		// return before a final answer.
+		switch {
+		case outcome.Verdict == board.VerdictAccepted:
 			s.ledger.heard(u.name, outcome, outcome.Colour, time.Time{})
-		} else if s.ledger.knows(u.name, outcome.Nonce) {
+		case s.ledger.knows(u.name, outcome.Nonce):
 			s.ledger.heard(u.name, outcome, 0, time.Time{})
+		case outcome.Verdict == board.VerdictUnknown:
+			s.ledger.unknown()
 		}
 	}
 	return s.dial(o)
