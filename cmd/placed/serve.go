@@ -30,7 +30,8 @@ import (
 // Times of a stop.
 const (
 	drainTimeout = 10 * time.Second
-	stopTimeout  = 10 * time.Second
+	stopTimeout  = 10 * time.Second // to write snapshots
+	cutTimeout   = time.Second      // the same, when the drain has used up its time: what hangs then, as on a full disk, goes on hanging
 	openTimeout  = 60 * time.Second
 )
 
@@ -114,6 +115,7 @@ func (c *serveCommand) serve(ctx context.Context, log *slog.Logger, server *tran
 	failed := make(chan error, 1)
 	go func() { failed <- server.Run(context.Background()) }()
 	var err error
+	patience := stopTimeout
 	select {
 	case err = <-failed:
 	case <-ctx.Done():
@@ -129,9 +131,12 @@ func (c *serveCommand) serve(ctx context.Context, log *slog.Logger, server *tran
 			log.Warn("drain was cut short", "error", err)
 		}
 		<-drained
+		if drain.Err() != nil {
+			patience = cutTimeout
+		}
 	}
 	err = errors.Join(err, server.Close())
-	stop, cancel := context.WithTimeout(context.Background(), stopTimeout)
+	stop, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	system.Stop(stop)
 	return errors.Join(err, st.Close())
