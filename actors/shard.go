@@ -66,7 +66,7 @@ type Shard struct {
 	head        []*charge // open or closing in the committed head, in the order of their tickets
 	users       map[board.UserID]*charge
 	blocks      map[board.BlockID]*blockLoad
-	rowsAsked   []board.UserID // until the shard is loaded, or the store answers again
+	rowsAsked   []rowAsked // until the shard is loaded, or the store answers again
 	reads       map[board.UserID]*rowKnown
 	bans        []AskBan
 	sealed      sealedShard
@@ -97,8 +97,9 @@ type charge struct {
 // rowKnown is what happened to a user's row while it was being read: the store's answer may be older.
 type rowKnown struct {
 	row    store.UserRow
-	charge bool // row is the user's newest charge
-	ban    bool // row.BannedUntilMs is the user's newest ban
+	charge bool   // row is the user's newest charge
+	ban    bool   // row.BannedUntilMs is the user's newest ban
+	life   uint64 // of the newest core that asks
 }
 
 type chargeState uint8
@@ -217,9 +218,9 @@ func (s *Shard) FromUser(wallMs int64, effect UserEffect) []ShardEffect {
 		switch {
 		case e.Generation != s.generation:
 		case s.loaded:
-			s.readRow(e.User)
+			s.readRow(rowAsked{e.User, e.Life})
 		default:
-			s.rowsAsked = append(s.rowsAsked, e.User)
+			s.rowsAsked = append(s.rowsAsked, rowAsked{e.User, e.Life})
 		}
 	case AskCharge:
 		s.askCharge(wallMs, e)
@@ -546,8 +547,8 @@ func (s *Shard) tick(wallMs int64) {
 	}
 	rows := s.rowsAsked
 	s.rowsAsked = nil
-	for _, user := range rows {
-		s.readRow(user)
+	for _, asked := range rows {
+		s.readRow(asked)
 	}
 	s.tellUnsure(wallMs)
 	var again []*charge

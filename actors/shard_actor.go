@@ -286,7 +286,7 @@ func (a *userActor) Receive(ctx actor.Context) {
 	switch m := ctx.Message().(type) {
 	case *actor.Started:
 		shard, user := userOf(ctx.Self().GetId())
-		a.core = NewUser(user, a.sys.node, a.sys.generations[shard].Load())
+		a.core = NewUser(user, a.sys.node, a.sys.generations[shard].Load(), a.sys.lives.Add(1))
 	case *actor.Restarting:
 		a.sys.metrics.restarts.WithLabelValues("user").Inc()
 		shard, _ := userOf(ctx.Self().GetId())

@@ -40,20 +40,29 @@ func (s *Shard) shardLoaded(wallMs int64, m ShardLoaded) {
 			s.jobs.adopt(c)
 		}
 	}
-	for _, user := range s.rowsAsked {
-		s.readRow(user)
+	for _, asked := range s.rowsAsked {
+		s.readRow(asked)
 	}
 	s.rowsAsked = nil
 	s.sendCharges(wallMs, slices.Clone(s.head))
 	s.reportInForce()
 }
 
-// readRow asks the store for a user's row, unless an answer is under way already.
-func (s *Shard) readRow(user board.UserID) {
-	if s.reads[user] == nil {
-		s.reads[user] = new(rowKnown)
-		s.emit(ReadRow{Generation: s.generation, User: user})
+// rowAsked is a user's question for its row, and the life of the core that asks.
+type rowAsked struct {
+	user board.UserID
+	life uint64
+}
+
+// readRow asks the store for a user's row, unless an answer is under way already: that one serves the newest life.
+func (s *Shard) readRow(asked rowAsked) {
+	known := s.reads[asked.user]
+	if known == nil {
+		known = new(rowKnown)
+		s.reads[asked.user] = known
+		s.emit(ReadRow{Generation: s.generation, User: asked.user})
 	}
+	known.life = max(known.life, asked.life)
 }
 
 // rowRead passes a user's row on as it is now: the store's answer, and what happened since the store was asked. What the
@@ -64,9 +73,9 @@ func (s *Shard) rowRead(wallMs int64, m RowRead) {
 		return
 	}
 	delete(s.reads, m.User)
-	loaded := UserRowLoaded{Generation: s.generation, Row: m.Row, Failed: m.Failed, Rules: s.rules}
+	loaded := UserRowLoaded{Generation: s.generation, Life: known.life, Row: m.Row, Failed: m.Failed, Rules: s.rules}
 	if m.Failed {
-		s.rowsAsked = append(s.rowsAsked, m.User) // again at the next tick
+		s.rowsAsked = append(s.rowsAsked, rowAsked{m.User, known.life}) // again at the next tick
 		s.tell(m.User, loaded)
 		return
 	}

@@ -222,7 +222,9 @@ func (s *simShard) user(id board.UserID) *simUser {
 	return u
 }
 
-func (u *simUser) start() { u.core = NewUser(u.id, u.s.n.node, u.s.core.Generation()) }
+func (u *simUser) start() {
+	u.core = NewUser(u.id, u.s.n.node, u.s.core.Generation(), u.s.n.w.nextLife())
+}
 
 func (s *simShard) tell(user board.UserID, m UserMessage) {
 	u := s.user(user)

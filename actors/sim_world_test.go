@@ -57,6 +57,7 @@ type simFailure struct{ invariant, what string }
 type world struct {
 	seed    uint64
 	rand    *rand.Rand
+	lives   uint64 // of user cores so far
 	odds    odds
 	mutant  *mutant
 	nowMs   int64
@@ -154,6 +155,12 @@ func (w *world) fail(invariant, format string, args ...any) {
 }
 
 // happens reports whether a fault with this probability happens now: never once it is quiet.
+// nextLife numbers the cores of users.
+func (w *world) nextLife() uint64 {
+	w.lives++
+	return w.lives
+}
+
 func (w *world) happens(p float64) bool { return !w.quiet && p > 0 && w.rand.Float64() < p }
 
 func (w *world) chance(p float64) bool { return w.rand.Float64() < p }

@@ -99,6 +99,7 @@ type System struct {
 	lastSession atomic.Uint64
 	people      people
 	userProps   *actor.Props
+	lives       atomic.Uint64               // of user cores
 	generations [board.Shards]atomic.Uint64 // of the shards' memories, for users that start
 	users       atomic.Int64                // user actors alive
 	blocks      atomic.Int64                // blocks of the living regions

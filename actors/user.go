@@ -34,6 +34,7 @@ type User struct {
 	id         board.UserID
 	node       Node
 	generation uint64
+	life       uint64 // of this core: only what it asked for itself is news
 
 	loaded   bool
 	asked    bool // for the row
@@ -65,9 +66,10 @@ type banWaiter struct {
 	asked   bool
 }
 
-// NewUser returns the core of a user that knows nothing yet, under the shard's generation.
-func NewUser(id board.UserID, node Node, generation uint64) *User {
-	return &User{id: id, node: node, generation: generation}
+// NewUser returns the core of a user that knows nothing yet, under the shard's generation. life grows with every core of the
+// node.
+func NewUser(id board.UserID, node Node, generation, life uint64) *User {
+	return &User{id: id, node: node, generation: generation, life: life}
 }
 
 // Receive handles one message at wall time nowMs (Unix milliseconds) and returns what to do; the shard checks again by its own
@@ -133,7 +135,7 @@ func (u *User) wait(m UserMessage) {
 	}
 	if !u.asked {
 		u.asked = true
-		u.emit(AskRow{User: u.id, Generation: u.generation})
+		u.emit(AskRow{User: u.id, Generation: u.generation, Life: u.life})
 	}
 }
 
@@ -282,7 +284,7 @@ func (u *User) join(nowMs int64, m PlaceTile) {
 }
 
 func (u *User) rowLoaded(nowMs int64, m UserRowLoaded) {
-	if m.Generation != u.generation || u.loaded {
+	if m.Generation != u.generation || m.Life != u.life || u.loaded {
 		return
 	}
 	waiting := u.waiting
@@ -401,10 +403,10 @@ func (u *User) reload(generation uint64) {
 		u.answer(b.to, board.PlaceOutcome{Verdict: board.VerdictUnknown})
 	}
 	waiting, asked := u.waiting, u.asked
-	*u = User{id: u.id, node: u.node, generation: generation, sessions: u.sessions, waiting: waiting, out: u.out}
+	*u = User{id: u.id, node: u.node, generation: generation, life: u.life, sessions: u.sessions, waiting: waiting, out: u.out}
 	if asked || len(u.sessions) > 0 || len(waiting) > 0 {
 		u.asked = true
-		u.emit(AskRow{User: u.id, Generation: generation})
+		u.emit(AskRow{User: u.id, Generation: generation, Life: u.life})
 	}
 }
 

@@ -55,6 +55,7 @@ type SetBan struct {
 // UserRowLoaded brings the user's row as it is when the shard sends it: later messages build on it. From: the shard.
 type UserRowLoaded struct {
 	Generation uint64
+	Life       uint64        // of the core that asked: an actor that starts again keeps its mailbox, with rows that are old by now
 	Row        store.UserRow // zero for a new user; bans that are being written included
 	Open       bool          // the row's charge is not on the board yet
 	Placing    *store.Charge // the charge after the row's that an earlier actor of this user asked for: not durable yet
@@ -160,6 +161,7 @@ type TellStatus struct {
 type AskRow struct {
 	User       board.UserID
 	Generation uint64
+	Life       uint64 // of the user's core
 }
 
 // AskCharge asks the shard for a charge. Before is the user's row as the user knows it. To: the shard.

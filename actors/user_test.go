@@ -17,7 +17,7 @@ type userRig struct {
 }
 
 func newUserRig(t *testing.T) *userRig {
-	return &userRig{t: t, user: NewUser(alice, nodeA, 7), nowMs: testStartMs, rules: testRules(nil, nil)}
+	return &userRig{t: t, user: NewUser(alice, nodeA, 7, 0), nowMs: testStartMs, rules: testRules(nil, nil)}
 }
 
 // loadedRig is a user whose row is loaded.
@@ -325,6 +325,20 @@ func TestUserBans(t *testing.T) {
 		t.Errorf("status %+v", s)
 	}
 	one[AskCharge](t, r.place(1, 2, 22))
+}
+
+// An actor that starts again keeps its mailbox: a row that an earlier life asked for may lie in it, from before a charge.
+func TestUserIgnoresRowsOfEarlierLives(t *testing.T) {
+	r := newUserRig(t)
+	r.user = NewUser(alice, nodeA, 7, 2)
+	if ask := one[AskRow](t, r.place(1, 2, 22)); ask.Life != 2 {
+		t.Fatalf("asked as life %d", ask.Life)
+	}
+	if effects := r.send(UserRowLoaded{Generation: 7, Life: 1, Rules: r.rules}); len(effects) != 0 {
+		t.Fatalf("a row of an earlier life gives %+v", effects)
+	}
+	effects := r.send(UserRowLoaded{Generation: 7, Life: 2, Row: lastRow(), Rules: r.rules})
+	none[AskCharge](t, effects)
 }
 
 func TestUserIdle(t *testing.T) {
