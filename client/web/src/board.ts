@@ -137,6 +137,7 @@ export class Board {
       const chunk = this.#chunk(section.chunk);
       if (frame.repair) {
         this.#repair(chunk, section);
+        chunk.tick = Math.max(chunk.tick, frame.tick); // the newest tick that it makes up for: a resume may repeat its frames
       } else if (frame.tick > chunk.tick) {
         chunk.tick = frame.tick;
         this.#advance(chunk, section);
@@ -210,15 +211,20 @@ export class Board {
   /**
    * Compares with the node's hashes of the chunks of a rectangle; chunks that it leaves out stand at 0. Those that differ are
    * not trusted any more, count as behind, and are repaired from nothing; chunks that are behind already are left alone.
-   * Returns how many differ.
+   * The answer also says where the frames up to its tick have come. Returns how many differ.
    */
-  compare(rect: ChunkRect, hashes: readonly ChunkHash[]): number {
+  compare(rect: ChunkRect, tick: number, hashes: readonly ChunkHash[]): number {
     const theirs = new Map(hashes.map((h) => [h.chunk, h]));
     let differ = 0;
     for (const h of hashes) if (rectHas(this.#scope, h.chunk)) this.#chunk(h.chunk);
     for (const c of this.#chunks.values()) {
-      if (!rectHas(rect, c.id) || isBehind(c)) continue;
+      if (!rectHas(rect, c.id)) continue;
       const their = theirs.get(c.id);
+      if (tick >= c.tick) {
+        c.sent = their?.sequence ?? 0;
+        c.tick = tick;
+      }
+      if (isBehind(c)) continue;
       c.hash ??= tilesHash(c.id, c.tiles);
       if (c.held === (their?.sequence ?? 0) && sameWord(c.hash, their?.tiles ?? ZERO_WORD)) continue;
       c.blank = true;

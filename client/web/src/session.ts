@@ -444,7 +444,7 @@ export class Session {
   #chunkHashes(m: wire.ChunkHashes): void {
     const rect = this.#audit.shift();
     if (rect === undefined) return;
-    this.board.compare(rect, m.chunks);
+    this.board.compare(rect, m.tick, m.chunks);
     this.#askHashes();
     this.#look();
   }

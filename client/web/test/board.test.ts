@@ -16,7 +16,8 @@ type Tiles = readonly (readonly [index: number, colour: number])[];
 
 const packed = (tiles: Tiles) => Uint32Array.from(tiles, ([i, c]) => (i << 8) | c);
 const run = (tick: number, ...tiles: Tiles) => frame(tick, { kind: "run", chunk: C, start: null, tiles: packed(tiles) });
-const repair = (start: number, ...tiles: Tiles): Frame => ({ ...frame(99, { kind: "run", chunk: C, start, tiles: packed(tiles) }), repair: true });
+// A repair carries the newest tick when it was made: a chunk's later frames have higher ones.
+const repair = (tick: number, start: number, ...tiles: Tiles): Frame => ({ ...frame(tick, { kind: "run", chunk: C, start, tiles: packed(tiles) }), repair: true });
 
 function frame(tick: number, ...sections: Section[]): Frame {
   return { type: "frame", tick, repair: false, sections };
@@ -59,7 +60,7 @@ test("a chunk that misses something is behind, keeps its tiles, and is level aft
   assert.deepEqual(b.takeRepairs(100), [{ chunk: C, sequence: 0 }]);
   assert.deepEqual(b.takeRepairs(100), [], "asked for once");
   b.apply(run(12, [9, 9]));
-  b.apply(repair(0, [1, 1], [2, 2], [3, 3], [4, 4], [5, 5], [7, 1], [9, 9]));
+  b.apply(repair(12, 0, [1, 1], [2, 2], [3, 3], [4, 4], [5, 5], [7, 1], [9, 9]));
   assert.ok(b.level());
   assert.equal(b.heldOf(C), 7);
   b.apply(run(13, [10, 4]));
@@ -75,14 +76,14 @@ test("other chunks flow while one is behind", () => {
 
 test("a repair that got no answer, or one that does not help, is asked for again from nothing", () => {
   const b = based(2);
-  b.apply(repair(0, [7, 1], [8, 2]));
+  b.apply(repair(10, 0, [7, 1], [8, 2]));
   b.base(20, [{ chunk: C, sequence: 5 }]);
   assert.deepEqual(b.takeRepairs(100), [{ chunk: C, sequence: 2 }]);
-  b.apply(repair(3, [9, 3], [9, 4]));
+  b.apply(repair(20, 3, [9, 3], [9, 4]));
   assert.deepEqual(b.takeRepairs(100), [], "the answer may still be on its way");
   b.doubtRepairs();
   assert.deepEqual(b.takeRepairs(100), [{ chunk: C, sequence: 0 }]);
-  b.apply(repair(0, [7, 1], [8, 2], [8, 8], [9, 3], [9, 4]));
+  b.apply(repair(20, 0, [7, 1], [8, 2], [8, 8], [9, 3], [9, 4]));
   assert.ok(b.level());
   assert.equal(b.colourAt(58, 100), 8);
 });
@@ -98,22 +99,48 @@ test("a frame that comes twice counts once", () => {
 test("an unasked repair ends a lag where the frames stopped", () => {
   const b = based(0);
   b.apply(run(11, [7, 1], [8, 1]));
-  b.apply(repair(2, [7, 3], [9, 3]));
+  b.apply(repair(13, 2, [7, 3], [9, 3]));
   assert.equal(b.heldOf(C), 4);
   assert.ok(b.level());
+});
+
+test("a resume after a lag repeats what its repair has brought: nothing counts twice", () => {
+  const b = based(0);
+  b.apply(run(11, [7, 1]));
+  b.apply(repair(13, 1, [8, 2], [9, 3])); // ticks 12 and 13 were not sent: the session lagged
+  b.apply(run(12, [8, 2])); // the link broke, and the resume asks for what came after tick 11
+  b.apply(run(13, [9, 3]));
+  b.apply(run(14, [9, 4]));
+  assert.equal(b.behind(), 0);
+  assert.equal(b.heldOf(C), 4);
+  assert.ok(b.level());
+});
+
+test("hashes say where the frames have come: a chunk whose frames were miscounted does not stay behind", () => {
+  const m = new Model(seeded(7));
+  const b = new Board();
+  b.scope = SCOPE;
+  m.place(C, 3, 3);
+  b.base(m.tick, [{ chunk: C, sequence: 5 }]); // more than there is
+  assert.deepEqual(b.takeRepairs(100), [{ chunk: C, sequence: 0 }]);
+  m.told.set(C, 1);
+  b.apply(m.repair([{ chunk: C, sequence: 0 }]));
+  assert.equal(b.behind(), 1);
+  b.compare(SCOPE, m.tick, m.chunkHashes(SCOPE));
+  assertConverged(b, m);
 });
 
 test("repairs may come twice, cross each other, and begin before or after what is held", () => {
   const b = based(6);
   b.takeRepairs(100);
-  b.apply(repair(4, [5, 5], [6, 6])); // that of a lag: what comes before is still missing
+  b.apply(repair(10, 4, [5, 5], [6, 6])); // that of a lag: what comes before is still missing
   assert.equal(b.heldOf(C), 0);
   assert.equal(b.behind(), 1);
-  const whole = repair(0, [1, 1], [2, 2], [3, 3], [4, 4], [5, 5], [6, 6]);
+  const whole = repair(10, 0, [1, 1], [2, 2], [3, 3], [4, 4], [5, 5], [6, 6]);
   b.apply(whole);
   b.apply(run(11, [1, 7]));
   b.apply(whole);
-  b.apply(repair(4, [5, 5], [6, 6]));
+  b.apply(repair(10, 4, [5, 5], [6, 6]));
   assert.equal(b.heldOf(C), 7);
   assert.equal(b.colourAt(51, 100), 7, "an old repair does not paint over what came after it");
   assert.ok(b.level());
@@ -175,16 +202,16 @@ test("wrong tiles are found by hashes and repaired from nothing, a tile that was
   body.chunks[0]!.image[2000] = 5;
   wrong.load(body);
   assert.notDeepEqual(wrong.hashes(), m.hashes(SCOPE));
-  assert.equal(wrong.compare(SCOPE, m.chunkHashes(SCOPE)), 1);
+  assert.equal(wrong.compare(SCOPE, m.tick, m.chunkHashes(SCOPE)), 1);
   const repairs = wrong.takeRepairs(100);
   assert.deepEqual(repairs, [{ chunk: C, sequence: 0 }]);
   wrong.apply(run(m.tick + 1, [0, 9]));
   m.place(C, 0, 9);
   m.told.set(C, 31);
-  wrong.apply(repair(30, [0, 9])); // that of a lag does not make the rest right
+  wrong.apply(repair(m.tick + 1, 30, [0, 9])); // that of a lag does not make the rest right
   assert.equal(wrong.behind(), 1);
   assert.equal(wrong.colourAt(51, 100), 2, "what is held stays on show until the repair is here");
-  wrong.apply(repair(0, ...m.logs.get(C)!));
+  wrong.apply(repair(m.tick + 1, 0, ...m.logs.get(C)!));
   assertConverged(wrong, m);
 });
 
@@ -195,7 +222,7 @@ test("a chunk that the node knows nothing of is blanked", () => {
   m.place(C, 3, 3);
   b.base(m.tick, m.base());
   b.load(m.body());
-  assert.equal(b.compare(SCOPE, []), 1);
+  assert.equal(b.compare(SCOPE, m.tick, []), 1);
   assert.equal(b.behind(), 1);
   b.apply({ type: "frame", tick: m.tick, repair: true, sections: [{ kind: "set", chunk: C, sequence: 1, image: m.tiles(C) }] });
   assert.equal(b.behind(), 0);
@@ -256,6 +283,15 @@ function storm(seed: number): void {
     sent.push(f);
     b.apply(f);
   };
+  // Frames that are not sent; a resume may ask for them all the same.
+  const lag = (): Frame => {
+    const before = new Map(m.told);
+    for (let i = m.int(3); i >= 0; i--) {
+      sent.push(m.frame());
+      m.placeSome(m.int(8), SCOPE);
+    }
+    return { ...m.since(before), repair: true };
+  };
   const answer = () => {
     if (asked.length > 0) b.apply(m.repair(asked));
     asked = [];
@@ -290,7 +326,7 @@ function storm(seed: number): void {
         break;
       case 6: // a lag, ended by a repair that nobody asked for; it may come before or after the answer to one
         if (m.int(2) === 0) answer();
-        deliver(m.frame(true));
+        b.apply(lag());
         break;
       case 7: // a new connection without a resume
         if (m.int(4) === 0) connect();
@@ -315,7 +351,7 @@ function storm(seed: number): void {
   } catch (err) {
     throw new Error(`seed ${seed}`, { cause: err });
   }
-  assert.equal(b.compare(SCOPE, m.chunkHashes(SCOPE)), 0, `seed ${seed}`);
+  assert.equal(b.compare(SCOPE, m.tick, m.chunkHashes(SCOPE)), 0, `seed ${seed}`);
 }
 
 test("whatever happens to connections, the board ends equal to the node's: 2,000 seeds", () => {

@@ -76,6 +76,15 @@ export class Model {
     return { type: "frame", tick: this.tick, repair, sections };
   }
 
+  /** What the session has been told since, as the repair that ends a lag. */
+  since(before: ReadonlyMap<number, number>): Frame {
+    const sections = [...this.told].sort((a, b) => a[0] - b[0]).flatMap(([chunk, to]) => {
+      const from = before.get(chunk) ?? 0;
+      return from === to ? [] : [this.section(chunk, from, to, true)];
+    });
+    return { type: "frame", tick: this.tick, repair: true, sections };
+  }
+
   base(): ChunkAt[] {
     for (const [chunk, log] of this.logs) this.told.set(chunk, log.length);
     return this.chunksAt();
