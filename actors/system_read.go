@@ -61,6 +61,9 @@ func (s *System) newestBody() *cachedBody {
 	return nil
 }
 
+// Loaded tells whether every block is loaded: BoardBody has something to encode then.
+func (s *System) Loaded() bool { return s.blocksLoading() == 0 }
+
 func (s *System) blocksLoading() int {
 	s.state.mu.Lock()
 	defer s.state.mu.Unlock()

@@ -42,6 +42,7 @@ type fakeSystem struct {
 	placed       []board.PlaceRequest
 	body         []byte
 	bodies       uint64
+	bodyReads    int // calls of BoardBody
 	settings     board.SettingsRecord
 	bans         []string
 	adminErr     error // of Ban
@@ -132,7 +133,14 @@ func (f *fakeSystem) UserStatus(_ context.Context, user board.UserID) (board.Use
 func (f *fakeSystem) BoardBody() ([]byte, uint64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.bodyReads++
 	return f.body, f.bodies
+}
+
+func (f *fakeSystem) Loaded() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.body != nil
 }
 
 func (f *fakeSystem) ChunkImage(c board.ChunkID) (uint64, board.Width, []byte, bool) {

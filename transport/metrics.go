@@ -13,22 +13,24 @@ import (
 // metrics are the counters of the outer face. All labels are closed lists, and every series exists from the start so that
 // zero shows.
 type metrics struct {
-	refusals    map[string]prometheus.Counter // by problem code
-	requests    *prometheus.CounterVec        // by route
-	connects    map[string]prometheus.Counter // websocket upgrades by result
-	closes      map[int]prometheus.Counter    // ended sessions by close code
-	closesOther prometheus.Counter
-	messages    map[string]prometheus.Counter // from clients, by kind
-	bad         map[string]prometheus.Counter // from clients and not acted on, by reason
-	sent        prometheus.Counter
-	sentBytes   prometheus.Counter
-	slow        prometheus.Counter
-	kept        prometheus.Counter
-	pings       prometheus.Counter
-	signIns     map[string]prometheus.Counter // by kind
-	tokens      map[string]prometheus.Counter // bad tokens by reason
-	snapshots   map[string]prometheus.Counter // board answers by cache result
-	adminCalls  map[string]prometheus.Counter // by result
+	refusals map[string]prometheus.Counter // by problem code
+	requests *prometheus.CounterVec        // by route
+	// boardRequests is the one of requests that counts the board's.
+	boardRequests prometheus.Counter
+	connects      map[string]prometheus.Counter // websocket upgrades by result
+	closes        map[int]prometheus.Counter    // ended sessions by close code
+	closesOther   prometheus.Counter
+	messages      map[string]prometheus.Counter // from clients, by kind
+	bad           map[string]prometheus.Counter // from clients and not acted on, by reason
+	sent          prometheus.Counter
+	sentBytes     prometheus.Counter
+	slow          prometheus.Counter
+	kept          prometheus.Counter
+	pings         prometheus.Counter
+	signIns       map[string]prometheus.Counter // by kind
+	tokens        map[string]prometheus.Counter // bad tokens by reason
+	snapshots     map[string]prometheus.Counter // board answers by cache result
+	adminCalls    map[string]prometheus.Counter // by result
 }
 
 // Reasons for which a client's message was not acted on.

@@ -10,7 +10,6 @@ import (
 	"image/png"
 	"net/http"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/klauspost/compress/gzip"
@@ -19,118 +18,26 @@ import (
 	"github.com/placed-board/placed/wire"
 )
 
-// cacheBoard is the Cache-Control of everything that shows the board: a shared cache in front asks about once a second and
-// answers everybody else itself.
-const cacheBoard = "public, max-age=1, stale-while-revalidate=30"
-
-// rendition is one form of the board as it goes out.
-type rendition struct {
-	body []byte
-	etag string
-}
-
-// boardCache keeps the forms of the newest board body. The plain form is the body itself; the others are made when someone
-// asks, one at a time, at most once in RenderEvery, and more rarely when making them takes long: at most a twentieth of a
-// processor. Until then those who ask get the last one, which is what a cache in front would give them.
-type boardCache struct {
-	mu         sync.Mutex // guards the fields below
-	body       []byte     // the newest body seen
-	generation uint64     // counts them; part of the ETags
-	gzip, png  rendered
-}
-
-// rendered is the last rendition of one kind.
-type rendered struct {
-	mu         sync.Mutex // held while rendering; guards the fields below
-	rendition  rendition
-	generation uint64
-	variant    uint64 // of what else went into it
-	at         time.Time
-	took       time.Duration
-}
-
-// renderShare is how many times longer than the rendering a rendition is kept at least.
-const renderShare = 20
-
-// current returns the newest body and its number.
-func (c *boardCache) current(b BoardReader) ([]byte, uint64) {
-	body, _ := b.BoardBody()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if len(body) != len(c.body) || (len(body) > 0 && &body[0] != &c.body[0]) {
-		c.body = body // holding it keeps its address from being used for another
-		c.generation++
-	}
-	return body, c.generation
-}
-
-// get returns a rendition of the body, rendering it if the one at hand is old enough to be replaced. variant is a number that
-// the rendition also depends on.
-func (r *rendered) get(s *Server, body []byte, generation, variant uint64, suffix string, render func([]byte) ([]byte, error)) (rendition, bool, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.rendition.body != nil {
-		same := r.generation == generation && r.variant == variant
-		if same || time.Since(r.at) < max(s.cfg.RenderEvery, renderShare*r.took) {
-			return r.rendition, true, nil
-		}
-	}
-	began := time.Now()
-	out, err := render(body)
-	if err != nil {
-		return rendition{}, false, err
-	}
-	r.generation, r.variant, r.at = generation, variant, time.Now()
-	r.took = r.at.Sub(began)
-	r.rendition = rendition{body: out, etag: fmt.Sprintf(`"%s-%d.%d-%s"`, s.salt, generation, variant, suffix)}
-	return r.rendition, false, nil
-}
-
 // getBoard answers GET and HEAD /api/v1/board: the packed board of wire.BoardBody, plain or gzip. It reads no cookie and no
-// query string and sets none, so any cache may keep it.
+// query string and sets none, so any cache may keep it. It always answers with all of the board, whatever Range asks for.
 func (s *Server) getBoard(w http.ResponseWriter, r *http.Request) {
-	body, generation := s.board.current(s.deps.Board)
-	if body == nil {
+	plain := s.board.current(s, wire.BoardType)
+	if plain == nil {
 		s.metrics.snapshots[snapshotWait].Inc()
 		s.fail(w, refusalProblem(board.CodeLoading, 0))
 		return
 	}
-	out, cached := rendition{body: body, etag: fmt.Sprintf(`"%s-%d"`, s.salt, generation)}, true
-	w.Header().Set("Vary", "Accept-Encoding")
-	if acceptsGzip(r) {
-		var err error
-		if out, cached, err = s.board.gzip.get(s, body, generation, 0, "gzip", compress); err != nil {
-			s.failInternal(w, r, err)
-			return
-		}
-		if !matchesETag(r, out.etag) {
-			w.Header().Set("Content-Encoding", "gzip")
-		}
-	}
-	s.serveRendition(w, r, out, cached, wire.BoardType)
-}
-
-// serveRendition answers with a whole body, or with 304 when the client has it.
-func (s *Server) serveRendition(w http.ResponseWriter, r *http.Request, out rendition, cached bool, mediaType string) {
-	h := w.Header()
-	h.Set("ETag", out.etag)
-	h.Set("Cache-Control", cacheBoard)
-	if matchesETag(r, out.etag) {
-		s.metrics.snapshots[snapshot304].Inc()
-		w.WriteHeader(http.StatusNotModified)
+	w.Header()["Vary"] = valueAcceptEncoding
+	if !acceptsGzip(r) {
+		s.serveRendition(w, r, plain.rendition, true, nil)
 		return
 	}
-	result := snapshotMiss
-	if cached {
-		result = snapshotHit
+	out, cached, err := s.board.gzip.get(s, plain, 0, "gzip", wire.BoardType, compress)
+	if err != nil {
+		s.failInternal(w, r, err)
+		return
 	}
-	s.metrics.snapshots[result].Inc()
-	h.Set("Content-Type", mediaType)
-	h.Set("Content-Length", strconv.Itoa(len(out.body)))
-	w.WriteHeader(http.StatusOK)
-	if r.Method != http.MethodHead {
-		w.Write(out.body)
-	}
+	s.serveRendition(w, r, out, cached, valueGzip)
 }
 
 // gzipLevel is where klauspost's gzip takes a few milliseconds for a busy board of a million tiles.
@@ -159,20 +66,20 @@ func (s *Server) getBoardPNG(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, newProblem(problemBoardLarge, ""))
 		return
 	}
-	body, generation := s.board.current(s.deps.Board)
-	if body == nil {
+	plain := s.board.current(s, wire.BoardType)
+	if plain == nil {
 		s.metrics.snapshots[snapshotWait].Inc()
 		s.fail(w, refusalProblem(board.CodeLoading, 0))
 		return
 	}
-	out, cached, err := s.board.png.get(s, body, generation, settings.Version, "png", func(body []byte) ([]byte, error) {
+	out, cached, err := s.board.png.get(s, plain, settings.Version, "png", "image/png", func(body []byte) ([]byte, error) {
 		return renderPNG(body, settings.Palette)
 	})
 	if err != nil {
 		s.failInternal(w, r, err)
 		return
 	}
-	s.serveRendition(w, r, out, cached, "image/png")
+	s.serveRendition(w, r, out, cached, nil)
 }
 
 // renderPNG draws an encoded board body. A colour beyond the palette, which settings newer than the body could lack, is drawn
@@ -240,7 +147,7 @@ func (s *Server) getChunk(w http.ResponseWriter, r *http.Request) {
 	h.Set(headerSequence, strconv.FormatUint(sequence, 10))
 	h.Set(headerWidth, strconv.Itoa(int(width)))
 	h.Set(headerEpoch, epoch)
-	s.serveRendition(w, r, rendition{body: packed, etag: fmt.Sprintf(`"%s-%d-%d"`, epoch, sequence, width)}, true, wire.BoardType)
+	s.serveRendition(w, r, newRendition(packed, fmt.Sprintf(`"%s-%d-%d"`, epoch, sequence, width), wire.BoardType), true, nil)
 }
 
 // getTile answers GET /api/v1/tiles/{x}/{y}: who placed the tile and when.

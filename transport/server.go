@@ -42,6 +42,8 @@ type BoardReader interface {
 	// BoardBody returns the encoded board (wire.BoardBody) and its tick; nil until the board is loaded. Nobody changes the
 	// bytes after they were returned; a changed board comes in another slice.
 	BoardBody() (body []byte, tick uint64)
+	// Loaded tells whether the board is loaded, for those who do not want its body: that would have to be encoded.
+	Loaded() bool
 	// ChunkImage returns a packed image of one chunk; ok is false while the board is not loaded and for chunks outside it.
 	ChunkImage(c board.ChunkID) (sequence uint64, width board.Width, image []byte, ok bool)
 	// Tile tells who placed a tile and when.

@@ -108,7 +108,7 @@ func (s *Server) checkUpgrade(r *http.Request) *problem {
 	if s.draining.Load() {
 		return refusalProblem(board.CodeDraining, 0)
 	}
-	if body, _ := s.deps.Board.BoardBody(); body == nil {
+	if !s.deps.Board.Loaded() {
 		return refusalProblem(board.CodeLoading, 0)
 	}
 	if s.sessionCount() >= s.cfg.SessionsMax { // addSession looks again
