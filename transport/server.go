@@ -166,6 +166,9 @@ func New(cfg Config, deps Deps) (*Server, error) {
 	return s, nil
 }
 
+// ErrAdminListen says that the operators' address cannot be listened on.
+var ErrAdminListen = errors.New("transport: listen for operators")
+
 // Listen binds both addresses, so that Addr and AdminAddr are known. Run calls it when nobody has. An empty AdminListen binds
 // no admin listener.
 func (s *Server) Listen() error {
@@ -187,7 +190,7 @@ func (s *Server) Listen() error {
 		admin, err := lc.Listen(context.Background(), "tcp", s.cfg.AdminListen)
 		if err != nil {
 			ln.Close()
-			return fmt.Errorf("transport: listen for operators: %w", err)
+			return fmt.Errorf("%w: %w", ErrAdminListen, err)
 		}
 		s.adminLn = admin
 	}

@@ -26,6 +26,8 @@ type commands struct {
 	Serve   serveCommand   `cmd:"" default:"withargs" help:"Serve a board (the default)."`
 	Ctl     ctlCommand     `cmd:"" help:"Operate a running board."`
 	Version versionCommand `cmd:"" help:"Print the version."`
+
+	ShowVersion kong.VersionFlag `name:"version" env:"-" help:"Print the version and end."`
 }
 
 // errUsage marks an error that is the caller's: exit code 2.
@@ -45,7 +47,7 @@ func main() {
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	var c commands
 	parser, err := kong.New(&c, kong.Name("placed"), kong.Description("A collaborative pixel board."),
-		kong.DefaultEnvars("PLACED"), kong.Writers(stdout, stderr), kong.BindTo(ctx, (*context.Context)(nil)),
+		kong.DefaultEnvars("PLACED"), kong.Vars{"version": "placed " + version()}, kong.Writers(stdout, stderr), kong.BindTo(ctx, (*context.Context)(nil)),
 		kong.Bind(&streams{stdout, stderr}, &c), kong.Exit(func(code int) { panic(exitCode(code)) }))
 	if err != nil {
 		fmt.Fprintln(stderr, "placed:", err)

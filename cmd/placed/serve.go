@@ -52,12 +52,12 @@ type serveCommand struct {
 	Cooldown   time.Duration `default:"5m" group:"A board that does not exist yet:" help:"Between two tiles of a user, 0 to 24h."`
 	RegionSize int           `default:"100" group:"A board that does not exist yet:" help:"Tiles, a multiple of 100."`
 
-	Unlimited             []netip.Prefix `default:"127.0.0.0/8,::1/128" group:"Limits:" help:"Addresses that no limit is for."`
-	ConnectionsPerAddress int            `default:"64" group:"Limits:" help:"Open connections of one address (IPv6: a /64)."`
-	RequestsPerSecond     int            `default:"100" group:"Limits:" help:"HTTP requests of one address."`
-	SignInsPerHour        int            `default:"100" group:"Limits:" help:"New identities, anonymous and chosen, of one IPv4 /24 or IPv6 /48."`
-	MessagesPerSecond     int            `default:"20" group:"Limits:" help:"Messages of one session."`
-	SessionsMax           int            `default:"100000" group:"Limits:" help:"Sessions of this node."`
+	Unlimited             []addresses `default:"127.0.0.0/8,::1/128" group:"Limits:" help:"Addresses and prefixes that no limit is for."`
+	ConnectionsPerAddress int         `default:"64" group:"Limits:" help:"Open connections of one address (IPv6: a /64)."`
+	RequestsPerSecond     int         `default:"100" group:"Limits:" help:"HTTP requests of one address."`
+	SignInsPerHour        int         `default:"100" group:"Limits:" help:"New identities, anonymous and chosen, of one IPv4 /24 or IPv6 /48."`
+	MessagesPerSecond     int         `default:"20" group:"Limits:" help:"Messages of one session."`
+	SessionsMax           int         `default:"100000" group:"Limits:" help:"Sessions of this node."`
 
 	AllowedOrigins []string `help:"Origins besides the own host that may open sessions, as https://example.org."`
 	SecureCookies  bool     `help:"Mark cookies as fit for TLS only: set it when people come through a TLS proxy."`
@@ -100,7 +100,7 @@ func (c *serveCommand) Run(ctx context.Context, s *streams) error {
 		Sessions: system, Placer: system, Board: system, Admin: system, Log: log, Registry: registry,
 	})
 	if err == nil {
-		err = server.Listen()
+		err = c.listen(server)
 	}
 	if err != nil {
 		system.Stop(context.Background())
@@ -140,6 +140,40 @@ func (c *serveCommand) serve(ctx context.Context, log *slog.Logger, server *tran
 	defer cancel()
 	system.Stop(stop)
 	return errors.Join(err, st.Close())
+}
+
+// listen binds both addresses; an error names the flag to change.
+func (c *serveCommand) listen(server *transport.Server) error {
+	err := server.Listen()
+	if err == nil {
+		return nil
+	}
+	flag := "--listen"
+	if errors.Is(err, transport.ErrAdminListen) {
+		flag = "--admin-listen"
+	}
+	return fmt.Errorf("%w; is another placed running? Choose another address with %s", err, flag)
+}
+
+// addresses is a prefix of addresses; a bare address stands for itself alone.
+type addresses struct{ netip.Prefix }
+
+// UnmarshalText reads "10.0.0.0/8", "10.0.0.1" or "::1".
+func (a *addresses) UnmarshalText(text []byte) error {
+	if address, err := netip.ParseAddr(string(text)); err == nil {
+		address = address.Unmap().WithZone("")
+		a.Prefix = netip.PrefixFrom(address, address.BitLen())
+		return nil
+	}
+	return a.Prefix.UnmarshalText(text)
+}
+
+func prefixes(list []addresses) []netip.Prefix {
+	var out []netip.Prefix
+	for _, a := range list {
+		out = append(out, a.Prefix)
+	}
+	return out
 }
 
 // checkAddresses refuses addresses that nobody can listen on.
@@ -228,7 +262,7 @@ func asStore[S store.Store](s S, err error) (store.Store, error) {
 func (c *serveCommand) transportConfig() (transport.Config, error) {
 	config := transport.DefaultConfig()
 	config.Listen, config.AdminListen, config.Version, config.Web = c.Listen, c.AdminListen, version(), web.FS()
-	config.Unlimited, config.ConnectionsPerAddress = c.Unlimited, c.ConnectionsPerAddress
+	config.Unlimited, config.ConnectionsPerAddress = prefixes(c.Unlimited), c.ConnectionsPerAddress
 	config.RequestsPerSecond, config.SignInsPerHour = c.RequestsPerSecond, c.SignInsPerHour
 	config.MessagesPerSecond, config.SessionsMax = c.MessagesPerSecond, c.SessionsMax
 	config.AllowedOrigins, config.SecureCookies, config.PublicMetrics = c.AllowedOrigins, c.SecureCookies, c.PublicMetrics

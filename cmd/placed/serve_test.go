@@ -244,8 +244,8 @@ func TestStartsThatFail(t *testing.T) {
 	serveIn := func(dir string, args ...string) result {
 		return callLine(t.Context(), append([]string{"serve", "--data-dir", dir, "--admin-listen", "127.0.0.1:0", "--listen", "127.0.0.1:0"}, args...)...)
 	}
-	failsWith(t, serveIn(filepath.Join(dir, "a"), "--listen", taken), taken, "in use")
-	failsWith(t, serveIn(filepath.Join(dir, "b"), "--admin-listen", taken), taken, "in use")
+	failsWith(t, serveIn(filepath.Join(dir, "a"), "--listen", taken), taken, "in use", "with --listen")
+	failsWith(t, serveIn(filepath.Join(dir, "b"), "--admin-listen", taken), taken, "in use", "with --admin-listen")
 	failsWith(t, serveIn(filepath.Join(dir, "c"), "--listen", "no.such.host.invalid:80"), "no.such.host.invalid")
 	failsWith(t, serveIn(file), file)
 	if runtime.GOOS != "windows" {

@@ -62,6 +62,7 @@ func TestWrongUsage(t *testing.T) {
 		{"serve --auth password", "--auth"},
 		{"serve --log-level loud", "--log-level"},
 		{"serve --unlimited everybody", "--unlimited"},
+		{"serve --unlimited 10.0.0.1/33", "--unlimited"},
 		{"serve --connections-per-address 0", "connections per address"},
 		{"serve --requests-per-second 0", "requests per second"},
 		{"serve --sign-ins-per-hour=-1", "sign-ins per hour"},
@@ -76,6 +77,7 @@ func TestWrongUsage(t *testing.T) {
 		{"ctl settings", "get"},
 		{"ctl settings set", "nothing to change"},
 		{"ctl settings set --width wide", "--width"},
+		{"ctl settings set --frozen --no-frozen", "--no-frozen"},
 		{"ctl settings set --protect 1,2,3", "1,2,3"},
 		{"ctl settings set --protect 1,2,3,4,5", "1,2,3,4,5"},
 		{"ctl settings set --protect 1,2,0,4", "1,2,0,4"},
@@ -147,6 +149,7 @@ func TestHelpAndVersion(t *testing.T) {
 		"ctl --help":          {"settings", "ban", "unban", "clear", "status", "verify"},
 		"ctl settings --help": {"get", "set", "history"},
 		"version":             {"placed "},
+		"--version":           {"placed "},
 	} {
 		r := callLine(t.Context(), strings.Fields(args)...)
 		if r.code != 0 || r.stderr != "" {
@@ -160,5 +163,17 @@ func TestHelpAndVersion(t *testing.T) {
 	}
 	if r := callLine(t.Context(), "version"); !oneLineOnly(r.stdout) {
 		t.Errorf("version prints %q", r.stdout)
+	}
+}
+
+// TestUnlimitedAddresses: a bare address stands for itself alone.
+func TestUnlimitedAddresses(t *testing.T) {
+	for text, want := range map[string]string{
+		"10.0.0.1": "10.0.0.1/32", "::1": "::1/128", "::ffff:10.0.0.1": "10.0.0.1/32", "10.0.0.0/8": "10.0.0.0/8", "fe80::/10": "fe80::/10",
+	} {
+		var a addresses
+		if err := a.UnmarshalText([]byte(text)); err != nil || a.String() != want {
+			t.Errorf("%s is %v (%v), want %s", text, a, err, want)
+		}
 	}
 }

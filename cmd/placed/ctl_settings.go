@@ -1,0 +1,148 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/placed-board/placed/board"
+	"github.com/placed-board/placed/client"
+)
+
+type settingsCommand struct {
+	Get     settingsGet     `cmd:"" help:"Show the newest settings."`
+	Set     settingsSet     `cmd:"" help:"Change settings: only what is named changes."`
+	History settingsHistory `cmd:"" help:"Show every version: who, when and why."`
+}
+
+type settingsGet struct{}
+
+// Run shows the newest settings.
+func (settingsGet) Run(ctx context.Context, root *commands, s *streams) error {
+	return call(ctx, root, s, func(ctx context.Context, a *client.Admin) (board.SettingsRecord, error) { return a.Settings(ctx) }, printSettings)
+}
+
+func printSettings(w *tabwriter.Writer, r board.SettingsRecord) {
+	fmt.Fprintf(w, "version\t%d\nsize\t%dx%d\ncooldown\t%v\nregion size\t%d\nfrozen\t%v\n", r.Version, r.Width, r.Height,
+		milliseconds(r.CooldownMs), r.RegionSize, r.Frozen)
+	fmt.Fprintf(w, "announcement\t%s\nprotected\t%s\n", r.Announcement, rects(r.Protected))
+	for i, e := range r.Palette {
+		closed := ""
+		if e.Closed {
+			closed = " (closed)"
+		}
+		fmt.Fprintf(w, "colour %d\t#%06x %s%s\n", i, e.RGB, e.Name, closed)
+	}
+	fmt.Fprintf(w, "changed\t%s by %s: %s\n", at(r.AtMs), r.By, r.Why)
+}
+
+func rects(list []board.Rect) string {
+	var out []string
+	for _, r := range list {
+		out = append(out, rect(r))
+	}
+	return strings.Join(out, " ")
+}
+
+// rect writes a rectangle as parseRect reads it.
+func rect(r board.Rect) string { return fmt.Sprintf("%d,%d,%d,%d", r.X, r.Y, r.Width, r.Height) }
+
+type settingsHistory struct{}
+
+// Run shows every version.
+func (settingsHistory) Run(ctx context.Context, root *commands, s *streams) error {
+	return call(ctx, root, s, func(ctx context.Context, a *client.Admin) ([]board.SettingsRecord, error) {
+		return a.SettingsHistory(ctx)
+	}, printHistory)
+}
+
+// settingsSet takes nothing from the environment: what a server's environment says about a new board, PLACED_WIDTH for one,
+// is no change that an operator asks for.
+type settingsSet struct {
+	Width        *int           `env:"-" help:"Tiles."`
+	Height       *int           `env:"-" help:"Tiles."`
+	Cooldown     *time.Duration `env:"-" help:"Between two tiles of a user, as 5m."`
+	RegionSize   *int           `env:"-" help:"Tiles, a multiple of 100."`
+	Frozen       bool           `env:"-" xor:"frozen" help:"Refuse placements."`
+	NoFrozen     bool           `env:"-" xor:"frozen" help:"Take placements again."`
+	Announcement *string        `env:"-" help:"Shown to everybody; empty to take it away."`
+	Protect      []string       `env:"-" sep:"none" placeholder:"X,Y,W,H" help:"Protected areas; replaces the list. May be repeated."`
+	NoProtect    bool           `env:"-" help:"Take all protected areas away."`
+	PaletteFile  string         `env:"-" type:"existingfile" help:"JSON list of {name, rgb, closed}; replaces the palette, which may only grow."`
+	Base         uint64         `env:"-" help:"Version that the change is based on (default: the newest): refused when somebody was faster."`
+	Why          string         `env:"-" help:"Kept with the version."`
+}
+
+// Run makes the next version.
+func (c *settingsSet) Run(ctx context.Context, root *commands, s *streams) error {
+	patch, err := c.patch()
+	if err != nil {
+		return usageError{err}
+	}
+	return call(ctx, root, s, func(ctx context.Context, a *client.Admin) (board.SettingsRecord, error) {
+		base := c.Base
+		if base == 0 {
+			newest, err := a.Settings(ctx)
+			if err != nil {
+				return newest, err
+			}
+			base = newest.Version
+		}
+		return a.ChangeSettings(ctx, base, patch, c.Why)
+	}, printSettings)
+}
+
+func (c *settingsSet) patch() (client.SettingsPatch, error) {
+	p := client.SettingsPatch{Width: c.Width, Height: c.Height, RegionSize: c.RegionSize, Announcement: c.Announcement}
+	if c.Frozen || c.NoFrozen {
+		p.Frozen = &c.Frozen
+	}
+	if c.Cooldown != nil {
+		ms, err := wholeMs("cooldown", *c.Cooldown)
+		if err != nil {
+			return p, err
+		}
+		p.CooldownMs = &ms
+	}
+	if len(c.Protect) > 0 || c.NoProtect {
+		areas := []board.Rect{}
+		for _, text := range c.Protect {
+			r, err := parseRect(text)
+			if err != nil {
+				return p, err
+			}
+			areas = append(areas, r)
+		}
+		p.Protected = &areas
+	}
+	if c.PaletteFile != "" {
+		content, err := os.ReadFile(c.PaletteFile)
+		if err != nil {
+			return p, err
+		}
+		if err := json.Unmarshal(content, &p.Palette); err != nil {
+			return p, fmt.Errorf("%s: %w", c.PaletteFile, err)
+		}
+	}
+	if p.Width == nil && p.Height == nil && p.RegionSize == nil && p.Frozen == nil && p.Announcement == nil && p.CooldownMs == nil &&
+		p.Protected == nil && p.Palette == nil {
+		return p, errors.New("nothing to change: name at least one setting")
+	}
+	return p, nil
+}
+
+// parseRect reads "x,y,width,height".
+func parseRect(text string) (board.Rect, error) {
+	var r board.Rect
+	var rest string
+	n, _ := fmt.Sscanf(text+" ", "%d,%d,%d,%d%s", &r.X, &r.Y, &r.Width, &r.Height, &rest)
+	if n != 4 || r.Width < 1 || r.Height < 1 || r.X < 0 || r.Y < 0 {
+		return r, fmt.Errorf("%q is not a rectangle: want X,Y,WIDTH,HEIGHT in tiles", text)
+	}
+	return r, nil
+}
