@@ -191,7 +191,7 @@ func (b *Block) placeTiles(wallMs int64, m PlaceTiles) {
 			continue
 		}
 		if seen, ok := known.Seen[store.SeenTicket{Commit: c.Ticket.Commit, Index: c.Ticket.Index}]; ok {
-			results = append(results, TicketPlaced{Ticket: c.Ticket, Sequence: seen.Sequence})
+			results = append(results, TicketPlaced{Ticket: c.Ticket, Sequence: seen.Sequence, Version: seen.Version})
 			continue
 		}
 		if a := b.waiting[c.Ticket]; a != nil {
@@ -250,7 +250,7 @@ func (b *Block) slotGranted(wallMs int64) {
 func (b *Block) placement(a *arrival) board.Placement {
 	p := board.Placement{
 		Chunk: a.At.Chunk(), Tile: uint16(a.At.Tile()), Colour: a.Colour, Kind: a.Kind, User: a.User, Turn: a.Turn, Nonce: a.Nonce,
-		AtMs: a.AtMs, SettingsVersion: a.SettingsVersion, Node: a.Node, Ticket: a.Ticket,
+		AtMs: a.AtMs, SettingsVersion: a.SettingsVersion, Node: a.Node, Ticket: a.Ticket, UserPrevious: a.UserPrevious,
 	}
 	if c := b.state.Chunks[p.Chunk.Slot()]; c != nil {
 		p.Sequence, p.PreviousVersion = c.Sequence, c.Versions[p.Tile]
@@ -282,7 +282,9 @@ func (b *Block) applied(wallMs int64) {
 			answers[key] = &TilesPlaced{Shard: key.shard, Block: b.id}
 			order = append(order, key)
 		}
-		answers[key].Results = append(answers[key].Results, TicketPlaced{Ticket: a.Ticket, Sequence: b.sealed.Placements[i].Sequence})
+		answers[key].Results = append(answers[key].Results, TicketPlaced{
+			Ticket: a.Ticket, Sequence: b.sealed.Placements[i].Sequence, Version: b.commits.version,
+		})
 	}
 	for _, key := range order {
 		b.emit(AnswerShard{To: key.to, Message: *answers[key]})

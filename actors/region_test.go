@@ -98,7 +98,7 @@ func TestBlockJudgesTickets(t *testing.T) {
 	none[AnswerShard](t, r.place(5, a)) // under way
 	effects := r.commit()
 	answer := one[AnswerShard](t, effects)
-	want := []TicketPlaced{{Ticket: a.Ticket, Sequence: 1}, {Ticket: b.Ticket, Sequence: 1}}
+	want := []TicketPlaced{{Ticket: a.Ticket, Sequence: 1, Version: 1}, {Ticket: b.Ticket, Sequence: 1, Version: 1}}
 	if answer.To != nodeB.Address || answer.Message.Shard != 7 || !slices.Equal(answer.Message.Results, want) {
 		t.Fatalf("answered %+v", answer)
 	}

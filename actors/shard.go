@@ -84,7 +84,8 @@ type charge struct {
 	older    *charge       // of the same user: placed, its closing not sealed yet when this one was queued
 	banned   int64         // the user's ban, carried into the row of the closing
 	state    chargeState
-	sequence uint64
+	sequence uint64 // of the placement, 0 until it is known
+	version  uint64 // the block's commit with the placement
 	sentAtMs int64
 	askedMs  int64 // by the wall clock of this node, for UnknownMs
 	unsure   bool  // the user has heard that nobody knows
@@ -284,7 +285,7 @@ func (s *Shard) askCharge(wallMs int64, e AskCharge) {
 		refuse(board.CodeBusy, BusyRetryMs)
 	default:
 		s.enqueue(&charge{before: e.Before, banned: e.Before.BannedUntilMs, askedMs: wallMs, Charge: store.Charge{
-			User: e.User, Turn: e.Turn, Nonce: e.Nonce, At: e.At, Colour: e.Colour, Kind: board.KindUser,
+			User: e.User, Turn: e.Turn, Nonce: e.Nonce, At: e.At, Colour: e.Colour, Kind: board.KindUser, UserPrevious: e.Before.Newest,
 		}})
 	}
 }
@@ -522,19 +523,19 @@ func (s *Shard) tilesPlaced(wallMs int64, m TilesPlaced) {
 			s.reload(wallMs)
 			return
 		}
-		s.close(wallMs, l.head[i], r.Sequence)
+		s.close(wallMs, l.head[i], r.Sequence, r.Version)
 	}
 }
 
-func (s *Shard) close(wallMs int64, c *charge, sequence uint64) {
-	c.state, c.sequence = chargePlaced, sequence
+func (s *Shard) close(wallMs int64, c *charge, sequence, version uint64) {
+	c.state, c.sequence, c.version = chargePlaced, sequence, version
 	if s.closings == 0 {
 		s.closeAt = wallMs + CloseMs
 	}
 	s.closings++
 	s.release(c)
 	if c.Kind == board.KindUser {
-		s.tell(c.User, ChargePlaced{Turn: c.Turn, Sequence: sequence, Rules: s.rules})
+		s.tell(c.User, ChargePlaced{Turn: c.Turn, Sequence: sequence, Version: version, Rules: s.rules})
 		return
 	}
 	s.jobs.placed(c)
@@ -592,9 +593,13 @@ func (s *Shard) reportInForce() {
 
 // chargeRow returns the user's row as the charge leaves it.
 func chargeRow(c *charge) store.UserRow {
+	newest := c.UserPrevious
+	if c.sequence != 0 {
+		newest = board.Entry{Block: c.At.Block(), Version: c.version}
+	}
 	return store.UserRow{
 		Turn: c.Turn, Nonce: c.Nonce, At: c.At, Colour: c.Colour, AtMs: c.AtMs, SettingsVersion: c.SettingsVersion,
-		Node: c.Node, Sequence: c.sequence, BannedUntilMs: c.banned,
+		Node: c.Node, Sequence: c.sequence, Newest: newest, BannedUntilMs: c.banned,
 	}
 }
 

@@ -48,7 +48,8 @@ type TilesPlaced struct {
 type TicketPlaced struct {
 	Ticket   board.Ticket
 	Sequence uint64 // in the chunk
-	Settled  bool   // the ticket lies below the floor: placed long ago, Sequence is not known
+	Version  uint64 // the block's commit with the placement
+	Settled  bool   // the ticket lies below the floor: placed long ago, Sequence and Version are not known
 }
 
 // SettingsMade brings newer settings. From: the settings actor.

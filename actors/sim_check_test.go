@@ -22,12 +22,18 @@ type checker struct {
 	placed      map[placementKey]board.Placement
 	tickets     map[board.Ticket]bool
 	newest      map[board.UserID]board.Placement
-	sealers     map[uint64]coreLife   // by attempt id
-	attempts    map[attemptKey][]byte // sealed heads and rows
-	written     map[board.UserID]int  // rows of the user in commits
-	feedCrashes map[*simNode]int      // life in which the feed crashed
+	entries     map[userTurn]board.Entry // where each user's turns stand in the journals
+	sealers     map[uint64]coreLife      // by attempt id
+	attempts    map[attemptKey][]byte    // sealed heads and rows
+	written     map[board.UserID]int     // rows of the user in commits
+	feedCrashes map[*simNode]int         // life in which the feed crashed
 	placements  int
 	beats       int
+}
+
+type userTurn struct {
+	user board.UserID
+	turn uint64
 }
 
 type placementKey struct {
@@ -57,7 +63,7 @@ func newChecker(w *world) *checker {
 	return &checker{
 		w: w, records: map[uint64]*board.SettingsRecord{}, blocks: map[board.BlockID]*store.BlockState{}, shards: map[int]*shardSeen{},
 		requests: map[uint64]*simRequest{}, charged: map[placementKey]store.Charge{}, placed: map[placementKey]board.Placement{},
-		tickets: map[board.Ticket]bool{}, newest: map[board.UserID]board.Placement{}, sealers: map[uint64]coreLife{},
+		tickets: map[board.Ticket]bool{}, newest: map[board.UserID]board.Placement{}, entries: map[userTurn]board.Entry{}, sealers: map[uint64]coreLife{},
 		attempts: map[attemptKey][]byte{}, written: map[board.UserID]int{}, feedCrashes: map[*simNode]int{},
 	}
 }
@@ -154,6 +160,13 @@ func (k *checker) rowApplied(user board.UserID, old, row store.UserRow) {
 	case row.Turn == old.Turn+1 && max(old.BannedUntilMs, row.BannedUntilMs) > row.AtMs && old.BannedUntilMs > row.AtMs && row.BannedUntilMs > row.AtMs:
 		w.fail("ban", "row of %s: charged at %d, banned until %d", user, row.AtMs, row.BannedUntilMs)
 	}
+	newest := userTurn{user, row.Turn}
+	if row.Sequence == 0 && row.Turn > 0 {
+		newest.turn--
+	}
+	if want := k.entries[newest]; row.Newest != want {
+		w.fail("I6", "row of %s: turn %d, newest placement in %+v, want %+v", user, row.Turn, row.Newest, want)
+	}
 	if row.BannedUntilMs == old.BannedUntilMs {
 		return
 	}
@@ -235,7 +248,7 @@ func (k *checker) blockApplied(c *store.Commit) {
 	previous := map[board.Point]uint64{}
 	for i := range commit.Placements {
 		p := commit.Placements[i]
-		k.placement(id, full, previous, p)
+		k.placement(board.Entry{Block: id, Version: c.Head.Version}, full, previous, p)
 		previous[p.Point()] = c.Head.Version
 		k.placements++
 	}
@@ -245,8 +258,8 @@ func (k *checker) blockApplied(c *store.Commit) {
 }
 
 // placement checks one record of a journal.
-func (k *checker) placement(id board.BlockID, full *store.BlockState, previous map[board.Point]uint64, p board.Placement) {
-	w := k.w
+func (k *checker) placement(in board.Entry, full *store.BlockState, previous map[board.Point]uint64, p board.Placement) {
+	w, id := k.w, in.Block
 	key := placementKey{p.User, p.Turn, p.Nonce}
 	if p.Chunk.Block() != id {
 		w.fail("I4", "block %v holds %+v", id, p)
@@ -268,8 +281,15 @@ func (k *checker) placement(id board.BlockID, full *store.BlockState, previous m
 	}
 	k.placed[key], k.tickets[p.Ticket] = p, true
 	if p.Kind != board.KindUser {
+		if p.UserPrevious != (board.Entry{}) {
+			w.fail("I6", "placement %+v is in no user's history", p)
+		}
 		return
 	}
+	if want := k.entries[userTurn{p.User, p.Turn - 1}]; p.UserPrevious != want {
+		w.fail("I6", "placement %+v: the user's placement before is in %+v", p, want)
+	}
+	k.entries[userTurn{p.User, p.Turn}] = in
 	r := k.requests[p.Nonce]
 	if r == nil || r.user != p.User || r.at != p.Point() || r.colour != p.Colour || r.turn != 0 && r.turn != p.Turn {
 		w.fail("I3", "placement %+v is not what was asked for: %+v", p, r)

@@ -65,6 +65,7 @@ func simMutants() []*mutant {
 		{name: "row read taken as it is", shard: mutantRawRow},
 		{name: "ban forgotten by a closing", shard: mutantForgetBan},
 		{name: "clock follows the wall", shard: mutantWallClock},
+		{name: "user's history with the wrong commit", shard: mutantShortChain},
 		{name: "lag repaired from where the node stands", subscriber: mutantRepairNothing},
 		{name: "settings without compare and set", keeper: mutantAnyBase},
 	}
@@ -149,7 +150,7 @@ func mutantEarlyPlaced(b *simBlock, e RegionEffect) RegionEffect {
 	}
 	for i, a := range b.core.arrivals {
 		m := TilesPlaced{Shard: int(a.Ticket.Shard), Block: b.id, Results: []TicketPlaced{
-			{Ticket: a.Ticket, Sequence: b.core.sealed.Placements[i].Sequence},
+			{Ticket: a.Ticket, Sequence: b.core.sealed.Placements[i].Sequence, Version: b.core.commits.version + 1},
 		}}
 		if to := b.n.w.byAddress(a.from); to != nil {
 			to.shard(m.Shard).box.put(m)
@@ -278,7 +279,7 @@ func mutantCloseEarly(s *simShard, m any) {
 // closeNow closes a charge, whatever its region says.
 func (s *simShard) closeNow(c *charge, sequence uint64) {
 	s.core.out = nil
-	s.core.close(s.n.wallMs(), c, sequence)
+	s.core.close(s.n.wallMs(), c, sequence, 1)
 	s.do(s.core.out)
 }
 
@@ -313,6 +314,19 @@ func mutantForgetBan(s *simShard, m any) any {
 		}
 	}
 	return m
+}
+
+// mutantShortChain takes every placement for the one of the commit before.
+func mutantShortChain(_ *simShard, m any) any {
+	placed, ok := m.(TilesPlaced)
+	if !ok {
+		return m
+	}
+	placed.Results = slices.Clone(placed.Results)
+	for i := range placed.Results {
+		placed.Results[i].Version--
+	}
+	return placed
 }
 
 // mutantWallClock lets a shard's clock jump back with the wall clock.

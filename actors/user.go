@@ -361,7 +361,7 @@ func (u *User) chargePlaced(nowMs int64, m ChargePlaced) {
 	if !u.loaded || u.row.Turn != m.Turn {
 		return
 	}
-	u.row.Sequence = m.Sequence
+	u.row.Sequence, u.row.Newest = m.Sequence, board.Entry{Block: u.row.At.Block(), Version: m.Version}
 	p := u.placing
 	if p == nil || p.turn != m.Turn {
 		return

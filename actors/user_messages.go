@@ -81,6 +81,7 @@ type ChargeMade struct {
 type ChargePlaced struct {
 	Turn     uint64
 	Sequence uint64
+	Version  uint64 // the block's commit with the placement
 	Rules    *Rules
 }
 

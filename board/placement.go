@@ -97,6 +97,12 @@ type Ticket struct {
 	Index  uint16
 }
 
+// Entry names a commit of a block's journal; the zero value names none.
+type Entry struct {
+	Block   BlockID
+	Version uint64 // from 1
+}
+
 // Placement is one event of the board: a user put a colour on a tile.
 type Placement struct {
 	Chunk           ChunkID
@@ -112,6 +118,7 @@ type Placement struct {
 	Node            uint64 // id of the node that charged
 	Ticket          Ticket
 	PreviousVersion uint64 // the block's commit that placed this tile before, 0 for none: a tile's history is this chain
+	UserPrevious    Entry  // the commit with the user's placement before, of the kinds user and import: a user's history is this chain
 }
 
 // Point returns the placement's tile on the board.

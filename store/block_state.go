@@ -41,6 +41,7 @@ type SeenTicket struct {
 type SeenPlacement struct {
 	Chunk    board.ChunkID
 	Sequence uint64
+	Version  uint64 // the block's commit
 }
 
 // NewBlockState returns the state of a block without commits.
@@ -94,7 +95,7 @@ func (s *BlockState) Apply(version uint64, c *BlockCommit) error {
 			continue
 		}
 		if t := s.Shard(p.Ticket.Shard); p.Ticket.Commit >= t.Floor {
-			t.Seen[SeenTicket{p.Ticket.Commit, p.Ticket.Index}] = SeenPlacement{p.Chunk, p.Sequence}
+			t.Seen[SeenTicket{p.Ticket.Commit, p.Ticket.Index}] = SeenPlacement{p.Chunk, p.Sequence, version}
 		}
 	}
 	s.Version = version
@@ -128,12 +129,12 @@ func (s *BlockState) AppendTo(b []byte) []byte {
 	}
 	b = binary.AppendUvarint(b, uint64(len(s.Shards)))
 	for _, shard := range slices.Sorted(maps.Keys(s.Shards)) {
-		b = s.Shards[shard].appendTo(append(b, shard))
+		b = s.Shards[shard].appendTo(append(b, shard), s.Version)
 	}
 	return b
 }
 
-func (t *ShardTickets) appendTo(b []byte) []byte {
+func (t *ShardTickets) appendTo(b []byte, version uint64) []byte {
 	b = binary.AppendUvarint(b, t.Floor)
 	b = binary.AppendUvarint(b, uint64(len(t.Seen)))
 	for _, k := range slices.SortedFunc(maps.Keys(t.Seen), SeenTicket.compare) {
@@ -142,6 +143,7 @@ func (t *ShardTickets) appendTo(b []byte) []byte {
 		b = binary.AppendUvarint(b, uint64(k.Index))
 		b = append(b, byte(v.Chunk), byte(v.Chunk>>8))
 		b = binary.AppendUvarint(b, v.Sequence)
+		b = binary.AppendUvarint(b, version-v.Version)
 	}
 	return b
 }
@@ -164,7 +166,7 @@ func DecodeBlockState(b []byte) (*BlockState, error) {
 		t.Floor = d.uvarint()
 		for m := int(d.upTo(1 << 20)); m > 0 && d.err == nil; m-- {
 			k := SeenTicket{d.uvarint(), uint16(d.upTo(1<<16 - 1))}
-			v := SeenPlacement{board.ChunkID(uint16(d.byte()) | uint16(d.byte())<<8), d.uvarint()}
+			v := SeenPlacement{board.ChunkID(uint16(d.byte()) | uint16(d.byte())<<8), d.uvarint(), s.Version - d.upTo(s.Version)}
 			if !v.Chunk.Valid() {
 				d.fail("seen chunk outside of every board")
 			}

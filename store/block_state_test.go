@@ -84,7 +84,7 @@ func checkState(t *rapid.T, s *store.BlockState, journal []store.BlockCommit) {
 			}
 			last[p.Chunk][p.Tile], versions[p.Chunk][p.Tile] = p, uint64(i+1)
 			if p.Kind != board.KindImport && p.Ticket.Commit >= floors[p.Ticket.Shard] {
-				seen[p.Ticket] = store.SeenPlacement{Chunk: p.Chunk, Sequence: p.Sequence}
+				seen[p.Ticket] = store.SeenPlacement{Chunk: p.Chunk, Sequence: p.Sequence, Version: uint64(i + 1)}
 			}
 		}
 	}
@@ -149,7 +149,7 @@ func TestLargestSnapshot(t *testing.T) {
 		tickets := s.Shard(uint8(shard))
 		tickets.Floor = 1 << 42
 		for i := range ticketsMax {
-			tickets.Seen[store.SeenTicket{Commit: 1<<42 + uint64(i), Index: math.MaxUint16}] = store.SeenPlacement{Chunk: board.NewChunkID(199, 199), Sequence: 1 << 42}
+			tickets.Seen[store.SeenTicket{Commit: 1<<42 + uint64(i), Index: math.MaxUint16}] = store.SeenPlacement{Chunk: board.NewChunkID(199, 199), Sequence: 1 << 42, Version: 1}
 		}
 	}
 	b := s.AppendTo(nil)

@@ -16,8 +16,9 @@ type UserRow struct {
 	AtMs            int64
 	SettingsVersion uint64
 	Node            uint64
-	Sequence        uint64 // of the placement in its chunk; 0 until known
-	BannedUntilMs   int64  // 0: not banned
+	Sequence        uint64      // of the placement in its chunk; 0 until known
+	Newest          board.Entry // with the user's newest placement; until Sequence is known, with the one before
+	BannedUntilMs   int64       // 0: not banned
 }
 
 // Charge is an open charge: a promise that its placement will be on the board.
@@ -32,6 +33,7 @@ type Charge struct {
 	AtMs            int64
 	SettingsVersion uint64
 	Node            uint64
+	UserPrevious    board.Entry // with the user's placement before
 }
 
 // ShardState is the part of a shard's head that rules it.
@@ -53,7 +55,7 @@ type Floor struct {
 }
 
 // recordVersion is the first byte of every encoded record.
-const recordVersion = 1
+const recordVersion = 2
 
 // decoder reads an encoded record; the first failure sticks.
 type decoder struct {
@@ -164,6 +166,27 @@ func (d *decoder) point() board.Point {
 	return board.Point{X: int(d.upTo(board.SideMax - 1)), Y: int(d.upTo(board.SideMax - 1))}
 }
 
+// appendEntry takes one byte for no entry.
+func appendEntry(b []byte, e board.Entry) []byte {
+	b = binary.AppendUvarint(b, e.Version)
+	if e.Version == 0 {
+		return b
+	}
+	return binary.AppendUvarint(b, uint64(e.Block))
+}
+
+func (d *decoder) entry() board.Entry {
+	version := d.uvarint()
+	if version == 0 {
+		return board.Entry{}
+	}
+	e := board.Entry{Block: board.BlockID(d.upTo(1<<16 - 1)), Version: version}
+	if !e.Block.Valid() {
+		d.fail("entry outside of every board")
+	}
+	return e
+}
+
 // AppendTo appends the encoded row.
 func (r *UserRow) AppendTo(b []byte) []byte {
 	b = append(b, recordVersion, byte(r.Colour))
@@ -174,6 +197,7 @@ func (r *UserRow) AppendTo(b []byte) []byte {
 	b = binary.AppendUvarint(b, r.SettingsVersion)
 	b = binary.LittleEndian.AppendUint64(b, r.Node)
 	b = binary.AppendUvarint(b, r.Sequence)
+	b = appendEntry(b, r.Newest)
 	return binary.AppendVarint(b, r.BannedUntilMs)
 }
 
@@ -183,7 +207,7 @@ func DecodeUserRow(b []byte) (UserRow, error) {
 	d.version("user row")
 	r := UserRow{Colour: board.Colour(d.byte()), Turn: d.uvarint(), Nonce: d.fixed64(), At: d.point()}
 	r.AtMs, r.SettingsVersion, r.Node = d.varint(), d.uvarint(), d.fixed64()
-	r.Sequence, r.BannedUntilMs = d.uvarint(), d.varint()
+	r.Sequence, r.Newest, r.BannedUntilMs = d.uvarint(), d.entry(), d.varint()
 	return r, d.end()
 }
 
@@ -204,6 +228,7 @@ func (s *ShardState) AppendTo(b []byte) []byte {
 		b = binary.AppendVarint(b, s.LastAtMs-c.AtMs)
 		b = binary.AppendUvarint(b, c.SettingsVersion)
 		b = binary.LittleEndian.AppendUint64(b, c.Node)
+		b = appendEntry(b, c.UserPrevious)
 	}
 	return b
 }
@@ -222,6 +247,7 @@ func DecodeShardState(shard int, b []byte) (ShardState, error) {
 		c.Ticket = board.Ticket{Shard: uint8(shard), Commit: d.uvarint(), Index: uint16(d.upTo(1<<16 - 1))}
 		c.User, c.Turn, c.Nonce, c.At = d.user(), d.uvarint(), d.fixed64(), d.point()
 		c.AtMs, c.SettingsVersion, c.Node = s.LastAtMs-d.varint(), d.uvarint(), d.fixed64()
+		c.UserPrevious = d.entry()
 		s.Open = append(s.Open, c)
 	}
 	return s, d.end()
@@ -257,6 +283,7 @@ func (c *BlockCommit) AppendTo(b []byte) []byte {
 		b = binary.AppendUvarint(b, p.Ticket.Commit)
 		b = binary.AppendUvarint(b, uint64(p.Ticket.Index))
 		b = binary.AppendUvarint(b, p.PreviousVersion)
+		b = appendEntry(b, p.UserPrevious)
 		before = *p
 	}
 	return b
@@ -293,7 +320,7 @@ func (d *decoder) placement(before *board.Placement) board.Placement {
 		p.Node = d.fixed64()
 	}
 	p.Ticket.Commit, p.Ticket.Index = d.uvarint(), uint16(d.upTo(1<<16-1))
-	p.PreviousVersion = d.uvarint()
+	p.PreviousVersion, p.UserPrevious = d.uvarint(), d.entry()
 	if p.Tile >= board.ChunkTiles || !p.Chunk.Valid() {
 		d.fail("placement outside of every board")
 	}
@@ -301,4 +328,4 @@ func (d *decoder) placement(before *board.Placement) board.Placement {
 }
 
 // PlacementBytesMax bounds the encoded size of one placement in a BlockCommit.
-const PlacementBytesMax = 7 + 10 + 1 + board.UserBytesMax + 10 + 8 + 10 + 10 + 8 + 10 + 3 + 10
+const PlacementBytesMax = 7 + 10 + 1 + board.UserBytesMax + 10 + 8 + 10 + 10 + 8 + 10 + 3 + 10 + 13

@@ -22,12 +22,20 @@ func drawUser(t *rapid.T) board.UserID {
 	return board.UserID(rapid.StringN(-1, -1, board.UserBytesMax).Draw(t, "user"))
 }
 
+func drawEntry(t *rapid.T) board.Entry {
+	if rapid.Bool().Draw(t, "no entry") {
+		return board.Entry{}
+	}
+	grid := rapid.IntRange(0, board.SideMax/board.BlockSize-1)
+	return board.Entry{Block: board.NewBlockID(grid.Draw(t, "col"), grid.Draw(t, "row")), Version: rapid.Uint64Min(1).Draw(t, "version")}
+}
+
 func drawUserRow(t *rapid.T) store.UserRow {
 	return store.UserRow{
 		Turn: rapid.Uint64().Draw(t, "turn"), Nonce: rapid.Uint64().Draw(t, "nonce"), At: drawPoint(t),
 		Colour: board.Colour(rapid.Byte().Draw(t, "colour")), AtMs: rapid.Int64().Draw(t, "at"),
 		SettingsVersion: rapid.Uint64().Draw(t, "settings"), Node: rapid.Uint64().Draw(t, "node"),
-		Sequence: rapid.Uint64().Draw(t, "sequence"), BannedUntilMs: rapid.Int64().Draw(t, "banned"),
+		Sequence: rapid.Uint64().Draw(t, "sequence"), Newest: drawEntry(t), BannedUntilMs: rapid.Int64().Draw(t, "banned"),
 	}
 }
 
@@ -37,6 +45,7 @@ func drawCharge(t *rapid.T, shard int) store.Charge {
 		User:   drawUser(t), Turn: rapid.Uint64().Draw(t, "turn"), Nonce: rapid.Uint64().Draw(t, "nonce"), At: drawPoint(t),
 		Colour: board.Colour(rapid.Byte().Draw(t, "colour")), Kind: board.Kind(rapid.Uint8Range(0, uint8(board.KindImport)).Draw(t, "kind")),
 		AtMs: rapid.Int64().Draw(t, "at"), SettingsVersion: rapid.Uint64().Draw(t, "settings"), Node: rapid.Uint64().Draw(t, "node"),
+		UserPrevious: drawEntry(t),
 	}
 }
 
@@ -54,7 +63,7 @@ func drawPlacement(t *rapid.T) board.Placement {
 		Ticket: board.Ticket{
 			Shard: rapid.Uint8Range(0, board.Shards-1).Draw(t, "shard"), Commit: rapid.Uint64().Draw(t, "commit"), Index: rapid.Uint16().Draw(t, "index"),
 		},
-		PreviousVersion: rapid.Uint64().Draw(t, "previous"),
+		PreviousVersion: rapid.Uint64().Draw(t, "previous"), UserPrevious: drawEntry(t),
 	}
 }
 
@@ -118,9 +127,10 @@ func records() map[string]struct {
 	encoded []byte
 	decode  func([]byte) error
 } {
-	row := store.UserRow{Turn: 300, Nonce: 7, At: board.Point{X: 999, Y: 1}, Colour: 5, AtMs: 1_700_000_000_000, SettingsVersion: 3, Node: 9, Sequence: 44, BannedUntilMs: 1}
+	row := store.UserRow{Turn: 300, Nonce: 7, At: board.Point{X: 999, Y: 1}, Colour: 5, AtMs: 1_700_000_000_000, SettingsVersion: 3, Node: 9, Sequence: 44, Newest: board.Entry{Block: 7, Version: 300}, BannedUntilMs: 1}
 	state := store.ShardState{LastAtMs: 1_700_000_000_000, Open: []store.Charge{{
 		Ticket: board.Ticket{Shard: 3, Commit: 70_000, Index: 300}, User: "ada", Turn: 2, Nonce: 8, At: board.Point{X: 5, Y: 6}, Colour: 1, AtMs: 1_699_999_999_000, Node: 1,
+		UserPrevious: board.Entry{Block: 300, Version: 3},
 	}}}
 	commit := store.BlockCommit{Floors: []store.Floor{{Shard: 3, Commit: 69_000}}, Placements: []board.Placement{
 		{Chunk: 0, Sequence: 1, Tile: 2499, Colour: 3, User: "ada", Turn: 1, Nonce: 1, AtMs: 1_700_000_000_000, SettingsVersion: 1, Node: 1, Ticket: board.Ticket{Shard: 3, Commit: 70_000}},
@@ -159,8 +169,8 @@ func TestDamagedRecords(t *testing.T) {
 		if err := r.decode(append(r.encoded[:len(r.encoded):len(r.encoded)], 0)); !errors.Is(err, store.ErrCorrupt) {
 			t.Errorf("%s: a byte too many: %v, want ErrCorrupt", name, err)
 		}
-		other := append([]byte{2}, r.encoded[1:]...)
-		if err := r.decode(other); !errors.Is(err, store.ErrCorrupt) || !strings.Contains(err.Error(), "version 2") {
+		other := append([]byte{1}, r.encoded[1:]...)
+		if err := r.decode(other); !errors.Is(err, store.ErrCorrupt) || !strings.Contains(err.Error(), "version 1") {
 			t.Errorf("%s: another record version: %v, want ErrCorrupt", name, err)
 		}
 	}
@@ -184,7 +194,11 @@ func TestRecordsOutOfRange(t *testing.T) {
 			t.Errorf("%s: %+v, %v, want ErrCorrupt", name, c, err)
 		}
 	}
-	row := store.UserRow{At: board.Point{X: board.SideMax}}
+	row := store.UserRow{Newest: board.Entry{Block: board.NewBlockID(100, 0), Version: 1}}
+	if got, err := store.DecodeUserRow(row.AppendTo(nil)); !errors.Is(err, store.ErrCorrupt) {
+		t.Errorf("an entry of a block beyond every board: %+v, %v, want ErrCorrupt", got, err)
+	}
+	row = store.UserRow{At: board.Point{X: board.SideMax}}
 	if got, err := store.DecodeUserRow(row.AppendTo(nil)); !errors.Is(err, store.ErrCorrupt) {
 		t.Errorf("x beyond every board: %+v, %v, want ErrCorrupt", got, err)
 	}
@@ -195,7 +209,7 @@ func TestPlacementBytesMax(t *testing.T) {
 		Chunk: board.NewChunkID(199, 199), Sequence: math.MaxUint64, Tile: board.ChunkTiles - 1, Colour: 255, Kind: board.KindImport,
 		User: board.UserID(strings.Repeat("u", board.UserBytesMax)), Turn: math.MaxUint64, Nonce: math.MaxUint64, AtMs: math.MinInt64,
 		SettingsVersion: 1 << 63, Node: math.MaxUint64, Ticket: board.Ticket{Shard: board.OpsShard, Commit: math.MaxUint64, Index: math.MaxUint16},
-		PreviousVersion: math.MaxUint64,
+		PreviousVersion: math.MaxUint64, UserPrevious: board.Entry{Block: board.NewBlockID(99, 99), Version: math.MaxUint64},
 	}
 	empty := len((&store.BlockCommit{}).AppendTo(nil))
 	if got := len((&store.BlockCommit{Placements: []board.Placement{largest}}).AppendTo(nil)) - empty; got != store.PlacementBytesMax {
@@ -220,6 +234,7 @@ func TestShardStateFitsTheHead(t *testing.T) {
 			Ticket: board.Ticket{Shard: 64, Commit: 1<<42 - 1, Index: math.MaxUint16}, User: board.UserID(strings.Repeat("u", board.UserBytesMax)),
 			Turn: 1<<28 - 1, Nonce: math.MaxUint64, At: board.Point{X: board.SideMax - 1, Y: board.SideMax - 1}, Colour: 255,
 			Kind: board.KindImport, AtMs: s.LastAtMs - tenYearsMs, SettingsVersion: 1 << 28, Node: math.MaxUint64,
+			UserPrevious: board.Entry{Block: board.NewBlockID(99, 99), Version: 1<<42 - 1},
 		})
 	}
 	b := s.AppendTo(nil)

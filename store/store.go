@@ -82,7 +82,7 @@ const (
 	BucketCommits     = 4096 // commits of a journal in one storage partition
 	OwnerAddressMax   = 128
 	SnapshotBytesMax  = 1 << 20
-	FormatVersion     = 1 // of everything stored; a store with a higher one is refused
+	FormatVersion     = 2 // of everything stored; a store with another one is refused
 )
 
 // Commit is one sealed conditional write: the partition's version becomes Head.Version if it is Head.Version-1. Once sealed
@@ -107,8 +107,8 @@ var (
 	ErrNotFound = errors.New("not found")
 	// ErrCorrupt says that stored bytes fail their checksum or do not decode.
 	ErrCorrupt = errors.New("corrupt data")
-	// ErrFormat says that the data was written by a newer placed.
-	ErrFormat = errors.New("data format is newer than this placed")
+	// ErrFormat says that the data was written by another placed, in a format that this one does not know.
+	ErrFormat = errors.New("data format is not that of this placed")
 	// ErrLocked says that another process uses the data.
 	ErrLocked = errors.New("data is in use by another process")
 	// ErrExists says that the board was created already.

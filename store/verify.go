@@ -72,6 +72,7 @@ type verifier struct {
 	turns   []turn
 	seen    [board.Shards][]uint64 // tickets, as commit<<16 | index
 	newest  []turn                 // of each user, set by throttle
+	chains  []userChain            // of each user
 }
 
 // turn is what the throttle needs of one user placement.
@@ -84,6 +85,8 @@ type turn struct {
 	chunk   board.ChunkID
 	tile    uint16
 	colour  board.Colour
+	// The commits of this placement and of the user's one before.
+	entry, previous entryKey
 }
 
 func (v *verifier) violate(invariant, format string, a ...any) {
@@ -110,7 +113,7 @@ func (v *verifier) block(ctx context.Context, b board.BlockID) (uint64, error) {
 			return 0, fmt.Errorf("commit %d: %w", entry.Version, err)
 		}
 		v.report.Commits++
-		if !v.apply(state, entry.Version, &commit, served) {
+		if !v.apply(b, state, entry.Version, &commit, served) {
 			return entry.Version, nil // the rest cannot be replayed
 		}
 		if snapshot != nil && snapshot.Version == state.Version {
@@ -130,7 +133,7 @@ func (v *verifier) block(ctx context.Context, b board.BlockID) (uint64, error) {
 }
 
 // apply checks and replays one commit; false when its sequences do not follow.
-func (v *verifier) apply(state *BlockState, version uint64, commit *BlockCommit, served *servedChunks) bool {
+func (v *verifier) apply(b board.BlockID, state *BlockState, version uint64, commit *BlockCommit, served *servedChunks) bool {
 	type place struct {
 		chunk board.ChunkID
 		tile  uint16
@@ -154,7 +157,7 @@ func (v *verifier) apply(state *BlockState, version uint64, commit *BlockCommit,
 		if here != nil {
 			here[place{p.Chunk, p.Tile}] = true
 		}
-		v.add(p)
+		v.add(b, version, p)
 	}
 	// One placement at a time, so that the board can be compared at every sequence.
 	for i := range commit.Placements {
@@ -170,13 +173,15 @@ func (v *verifier) apply(state *BlockState, version uint64, commit *BlockCommit,
 	return true
 }
 
-func (v *verifier) add(p *board.Placement) {
+func (v *verifier) add(b board.BlockID, version uint64, p *board.Placement) {
 	v.report.Placements++
-	if p.Kind == board.KindImport {
-		return // records of imports have no turn and no ticket
+	if p.Kind != board.KindImport { // records of imports have no turn and no ticket
+		v.seen[p.Ticket.Shard] = append(v.seen[p.Ticket.Shard], p.Ticket.Commit<<16|uint64(p.Ticket.Index))
 	}
-	v.seen[p.Ticket.Shard] = append(v.seen[p.Ticket.Shard], p.Ticket.Commit<<16|uint64(p.Ticket.Index))
-	if p.Kind != board.KindUser {
+	if p.Kind != board.KindUser && p.Kind != board.KindImport {
+		if p.UserPrevious.Version != 0 {
+			v.violate("I6", "chunk %d sequence %d: a placement of kind %v is in a user's history", p.Chunk, p.Sequence, p.Kind)
+		}
 		return
 	}
 	id, ok := v.users[p.User]
@@ -184,9 +189,16 @@ func (v *verifier) add(p *board.Placement) {
 		id = uint32(len(v.names))
 		v.users[p.User] = id
 		v.names = append(v.names, p.User)
+		v.chains = append(v.chains, userChain{})
+	}
+	entry, previous := keyOf(board.Entry{Block: b, Version: version}), keyOf(p.UserPrevious)
+	v.chains[id].add(p.Kind, entry, previous)
+	if p.Kind == board.KindImport {
+		return
 	}
 	v.turns = append(v.turns, turn{
 		turn: p.Turn, atMs: p.AtMs, nonce: p.Nonce, user: id, version: uint32(p.SettingsVersion), chunk: p.Chunk, tile: p.Tile, colour: p.Colour,
+		entry: entry, previous: previous,
 	})
 }
 
@@ -201,7 +213,7 @@ func (v *verifier) tail(ctx context.Context, b board.BlockID, from uint64) error
 			return fmt.Errorf("commit %d: %w", entry.Version, err)
 		}
 		for i := range commit.Placements {
-			v.add(&commit.Placements[i])
+			v.add(b, entry.Version, &commit.Placements[i])
 		}
 	}
 	return nil
@@ -236,6 +248,9 @@ func (v *verifier) throttle(ctx context.Context, first int) error {
 		}
 		if before.turn == 0 {
 			continue
+		}
+		if before.turn+1 == t.turn && t.previous != before.entry {
+			v.violate("I6", "user %q: turn %d names %v as the user's placement before, turn %d is in %v", name, t.turn, t.previous, before.turn, before.entry)
 		}
 		least, ok := cooldowns.least(before.version, t.version)
 		if !ok {
@@ -278,10 +293,11 @@ func (v *verifier) rows(ctx context.Context) error {
 			}
 			known[id] = true
 			v.compareRow(board.UserID(row.Key), shard, &r, v.newest[id])
+			v.compareChain(board.UserID(row.Key), &r, id)
 		}
 	}
 	for id, ok := range known {
-		if !ok {
+		if !ok && v.chains[id].turns > 0 {
 			v.violate("I6", "user %q has placements and no row", v.names[id])
 		}
 	}

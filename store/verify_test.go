@@ -47,12 +47,15 @@ func (b *verifyBoard) add(user board.UserID, turn uint64, at board.Point, colour
 	b.placements = append(b.placements, board.Placement{
 		Chunk: chunk, Sequence: b.sequences[chunk], Tile: uint16(at.Tile()), Colour: colour, User: user, Turn: turn, Nonce: turn * 7,
 		AtMs: atMs, SettingsVersion: version, Ticket: board.Ticket{Shard: uint8(user.Shard()), Commit: uint64(len(b.placements) + 1)},
-		PreviousVersion: previous,
+		PreviousVersion: previous, UserPrevious: b.rows[user].Newest,
 	})
 	tiles := b.served[chunk]
 	tiles[at.Tile()] = colour
 	b.served[chunk] = tiles
-	b.rows[user] = store.UserRow{Turn: turn, Nonce: turn * 7, At: at, Colour: colour, AtMs: atMs, SettingsVersion: version}
+	b.rows[user] = store.UserRow{
+		Turn: turn, Nonce: turn * 7, At: at, Colour: colour, AtMs: atMs, SettingsVersion: version, Sequence: b.sequences[chunk],
+		Newest: board.Entry{Block: chunk.Block(), Version: b.version(len(b.placements) - 1)},
+	}
 }
 
 // version returns the block commit that holds placement i: each placement is a commit of its own.
@@ -125,6 +128,11 @@ func TestVerifyFindsEveryViolation(t *testing.T) {
 		"served differs":     {want: "I5 served", damage: func(b *verifyBoard) { b.served[0] = board.Tiles{} }},
 		"served ahead":       {want: "I5 served", damage: func(b *verifyBoard) { b.sequences[0] = 9 }},
 		"history chain":      {want: "I6 previous", damage: func(b *verifyBoard) { b.placements[1].PreviousVersion = 0 }},
+		"user's chain":       {want: "I6 the user's placement before", damage: func(b *verifyBoard) { b.placements[1].UserPrevious.Version = 7 }},
+		"chain begins":       {want: "I6 walk back", damage: func(b *verifyBoard) { b.placements[0].UserPrevious = b.rows["bob"].Newest }},
+		"row's chain":        {want: "I6 walk back", damage: func(b *verifyBoard) { r := b.rows["alice"]; r.Newest.Version = 1; b.rows["alice"] = r }},
+		"open row's chain":   {want: "I6 placement before turn", damage: func(b *verifyBoard) { r := b.rows["alice"]; r.Sequence = 0; b.rows["alice"] = r }},
+		"clear in a chain":   {want: "I6 kind clear", damage: func(b *verifyBoard) { b.placements[1].Kind = board.KindClear }},
 		"row behind":         {want: "I6 row", damage: func(b *verifyBoard) { r := b.rows["alice"]; r.Turn = 1; b.rows["alice"] = r }},
 		"row differs":        {want: "I6 row", damage: func(b *verifyBoard) { r := b.rows["bob"]; r.Nonce++; b.rows["bob"] = r }},
 		"row missing":        {want: "I6 no row", damage: func(b *verifyBoard) { delete(b.rows, "bob") }},
@@ -149,6 +157,49 @@ func TestVerifyFindsEveryViolation(t *testing.T) {
 				}
 			}
 			t.Errorf("no %s with %q among %+v", invariant, part, report.Violations)
+		})
+	}
+}
+
+// importInto empties the board and imports a history, then alice places a tile.
+func importInto(b *verifyBoard) {
+	b.placements, b.rows = nil, map[board.UserID]store.UserRow{}
+	b.served, b.sequences = map[board.ChunkID]board.Tiles{}, map[board.ChunkID]uint64{}
+	for i, at := range []board.Point{{X: 3, Y: 4}, {X: 130, Y: 4}, {X: 130, Y: 4}, {X: 3, Y: 4}} {
+		b.add([]board.UserID{"alice", "bob", "alice", "alice"}[i], 1, at, board.Colour(i+1), int64(i), 1)
+	}
+	for i := range b.placements {
+		p := &b.placements[i]
+		p.Kind, p.Turn, p.Nonce, p.Ticket = board.KindImport, 0, 0, board.Ticket{}
+	}
+	for user, row := range b.rows {
+		b.rows[user] = store.UserRow{Newest: row.Newest}
+	}
+	b.add("alice", 1, board.Point{X: 4, Y: 4}, 5, 10_000, 1)
+}
+
+func TestVerifyFollowsImports(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*verifyBoard)
+		wrong  int
+	}{
+		"with a chain": {func(*verifyBoard) {}, 0},
+		"without": {func(b *verifyBoard) {
+			for i := range b.placements {
+				b.placements[i].UserPrevious = board.Entry{}
+			}
+			delete(b.rows, "bob")
+		}, 0},
+		"one is lost":  {func(b *verifyBoard) { b.placements[2].UserPrevious = board.Entry{} }, 1},
+		"wrong newest": {func(b *verifyBoard) { b.rows["bob"] = store.UserRow{Newest: board.Entry{Version: 1}} }, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newVerifyBoard()
+			importInto(b)
+			c.change(b)
+			if r := b.run(t, nil); r.Count != c.wrong || r.Users != 2 {
+				t.Errorf("%d violations of %d users: %+v", r.Count, r.Users, r.Violations)
+			}
 		})
 	}
 }

@@ -142,7 +142,7 @@ const (
 	boardInsert = "INSERT INTO board (id, format, epoch, shards, data_centre, created_at_ms) VALUES (?, ?, ?, ?, ?, ?) IF NOT EXISTS"
 )
 
-// Meta implements store.Store. A board written by a newer placed gives an error that wraps store.ErrFormat.
+// Meta implements store.Store. A board in another format gives an error that wraps store.ErrFormat.
 func (s *Store) Meta(ctx context.Context) (store.Meta, error) {
 	var m store.Meta
 	var epoch int64
@@ -152,7 +152,7 @@ func (s *Store) Meta(ctx context.Context) (store.Meta, error) {
 	if err != nil {
 		return store.Meta{}, err
 	}
-	if m.Format > store.FormatVersion {
+	if m.Format != store.FormatVersion {
 		return store.Meta{}, fmt.Errorf("cassandra: the board in keyspace %s has format %d, this placed knows %d: %w",
 			s.keyspace, m.Format, store.FormatVersion, store.ErrFormat)
 	}

@@ -167,12 +167,13 @@ func TestFormat(t *testing.T) {
 		err     error
 		says    string
 	}{
-		"newer format":       {`{"format":2,"pebble":13,"more":true}`, store.ErrFormat, "format 2, this placed knows up to 1"},
-		"newer engine":       {`{"format":1,"pebble":9000}`, store.ErrFormat, "engine format 9000"},
+		"newer format":       {`{"format":3,"pebble":13,"more":true}`, store.ErrFormat, "format 3, this placed knows up to 2"},
+		"older format":       {`{"format":1,"pebble":13}`, store.ErrFormat, "format 1, from before the first release"},
+		"newer engine":       {`{"format":2,"pebble":9000}`, store.ErrFormat, "engine format 9000"},
 		"no format":          {`{}`, store.ErrCorrupt, "does not tell a format"},
 		"something else":     {`hello`, store.ErrCorrupt, "does not tell a format"},
 		"nothing in it":      {``, store.ErrCorrupt, "does not tell a format"},
-		"the format of ours": {fmt.Sprintf(`{"format":1,"pebble":%d}`, 20), nil, ""},
+		"the format of ours": {fmt.Sprintf(`{"format":2,"pebble":%d}`, 20), nil, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			disk := vfs.NewMem()

@@ -101,6 +101,9 @@ func checkFormat(f vfs.FS, dir string) (version engine.FormatMajorVersion, fresh
 	case found.Format > store.FormatVersion:
 		err = fmt.Errorf("directory %s: %w: format %d, this placed knows up to %d; start the newer placed", dir, store.ErrFormat, found.Format, store.FormatVersion)
 		return 0, false, err
+	case found.Format < store.FormatVersion:
+		err = fmt.Errorf("directory %s: %w: format %d, from before the first release, this placed knows %d; start with an empty directory", dir, store.ErrFormat, found.Format, store.FormatVersion)
+		return 0, false, err
 	case found.Pebble > uint64(engine.FormatNewest):
 		err = fmt.Errorf("directory %s: %w: engine format %d, this placed knows up to %d; start the newer placed", dir, store.ErrFormat, found.Pebble, engine.FormatNewest)
 		return 0, false, err

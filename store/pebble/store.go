@@ -59,7 +59,7 @@ type partition struct {
 var _ store.Store = (*Store)(nil)
 
 // Open opens the store in c.Dir, or makes a fresh one there. Errors: store.ErrLocked when another process uses it,
-// store.ErrFormat when a newer placed wrote it, store.ErrCorrupt when it is something else.
+// store.ErrFormat when it has another format, store.ErrCorrupt when it is something else.
 func Open(c Config) (*Store, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
