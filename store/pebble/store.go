@@ -25,9 +25,9 @@ const (
 	maxOpenFiles    = 500
 	bloomBits       = 10 // a key: about 1% of the lookups of absent rows read a table in vain
 	compactionsMax  = 2
-	journalPage     = 1000    // entries read at once
-	journalPageSize = 1 << 20 // bytes after which a page ends
-	rowsPage        = 1000    // rows read at once
+	journalPage     = 1000     // entries read at once
+	journalPageSize = 64 << 10 // bytes after which a page ends: a merge of all journals holds one of each
+	rowsPage        = 1000     // rows read at once
 )
 
 // Store is a store.Store in a directory of this process.
