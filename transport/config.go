@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"net/netip"
 	"net/url"
+	"slices"
 	"time"
 )
 
@@ -31,6 +32,9 @@ type Config struct {
 	// PublicMetrics serves /metrics on the public listener too.
 	PublicMetrics bool
 
+	// TrustedProxies are the addresses of caches and proxies in front: X-Forwarded-For and X-Forwarded-Proto of these, and of
+	// nobody else, tell the true address of a client and whether it came by TLS. Their connections are not counted.
+	TrustedProxies []netip.Prefix
 	// Unlimited addresses are exempt from the limits on connections, requests, sign-ins and a session's message rate.
 	Unlimited []netip.Prefix
 	// ConnectionsPerAddress bounds the open connections of one IPv4 address or IPv6 /64. Up to twice as many are told so over
@@ -142,9 +146,9 @@ func (c *Config) Validate() error {
 			fail("allowed origin %q is not of the form https://host[:port]", o)
 		}
 	}
-	for _, p := range c.Unlimited {
+	for _, p := range slices.Concat(c.Unlimited, c.TrustedProxies) {
 		if !p.IsValid() {
-			fail("an invalid prefix among the unlimited addresses")
+			fail("an invalid prefix among the unlimited addresses or the trusted proxies")
 		}
 	}
 	for _, v := range []struct {

@@ -135,13 +135,7 @@ func prefixOf(addr netip.Addr, bits4, bits6 int) netip.Prefix {
 }
 
 func (l *limits) exempt(addr netip.Addr) bool {
-	addr = addr.Unmap().WithZone("")
-	for _, p := range l.cfg.Unlimited {
-		if p.Contains(addr) {
-			return true
-		}
-	}
-	return false
+	return contains(l.cfg.Unlimited, addr)
 }
 
 // request takes one request of the address; it returns how long to wait when there were too many.
@@ -180,12 +174,12 @@ func (l *peerListener) Accept() (net.Conn, error) {
 			return nil, err
 		}
 		c := &peerConn{Conn: nc, limits: l.limits, addr: addressOf(nc.RemoteAddr())}
-		if c.unlimited = l.limits.exempt(c.addr); c.unlimited {
-			return c, nil
+		if c.unlimited = l.limits.exempt(c.addr); c.unlimited || contains(l.limits.cfg.TrustedProxies, c.addr) {
+			return c, nil // a proxy's connections are many people's: see forwarded.go
 		}
 		key := prefixOf(c.addr, addressBits4, addressBits6)
-		var open int
-		c.peer, open = l.limits.addresses.connect(key, time.Now())
+		place, open := l.limits.addresses.connect(key, time.Now())
+		c.place.Store(place)
 		c.over = open > l.limits.cfg.ConnectionsPerAddress
 		if open <= 2*l.limits.cfg.ConnectionsPerAddress {
 			return c, nil
@@ -207,19 +201,28 @@ func addressOf(a net.Addr) netip.Addr {
 type peerConn struct {
 	net.Conn
 	limits    *limits
-	peer      *peer // nil when unlimited
+	place     atomic.Pointer[peer] // nil when it is not counted
 	addr      netip.Addr
 	unlimited bool
 	over      bool // above ConnectionsPerAddress when it came
 	closed    atomic.Bool
+
+	// Of a request that a trusted proxy passed on (forwarded.go): a stand-in for the connection, with the client's address.
+	carrier *peerConn // the proxy's connection; nil for all others
+	https   bool      // the proxy was asked over TLS
 }
 
 // Close closes the connection and gives its place back once.
 func (c *peerConn) Close() error {
-	if !c.closed.Swap(true) && c.peer != nil {
-		c.limits.addresses.release(c.peer, time.Now())
-	}
+	c.closed.Store(true)
+	c.giveBack()
 	return c.Conn.Close()
+}
+
+func (c *peerConn) giveBack() {
+	if place := c.place.Swap(nil); place != nil {
+		c.limits.addresses.release(place, time.Now())
+	}
 }
 
 // CloseWrite ends the sending half, or all of a connection that has no halves.
@@ -246,7 +249,7 @@ func withPeerConn(ctx context.Context, nc net.Conn) context.Context {
 	}
 }
 
-// peerOf returns what is known of the request's connection; a connection that no peerListener accepted is limited like any
+// peerOf returns what is known of the request's connection, or of the client for whom a trusted proxy asks; a connection that no peerListener accepted is limited like any
 // other, but not counted.
 func (s *Server) peerOf(r *http.Request) *peerConn {
 	if c, ok := r.Context().Value(peerConnKey{}).(*peerConn); ok {

@@ -54,6 +54,10 @@ func (s *Server) identify(r *http.Request) (identity, *problem) {
 
 func (s *Server) openToken(token string, by identifiedBy) (identity, *problem) {
 	user, anonymous, err := s.signer.open(token, time.Now())
+	if err == nil && anonymous && s.givenUp.has(user) {
+		s.metrics.tokens[tokenGivenUp].Inc()
+		return identity{by: by}, newProblem(problemToken, "that identity was given up for a name")
+	}
 	switch err {
 	case nil:
 		return identity{user: user, anonymous: anonymous, by: by}, nil
@@ -76,17 +80,19 @@ func cutBearer(header string) (string, bool) {
 }
 
 // dropBadCookie has the browser forget a cookie that is not good, so that the next request is nobody's instead of refused.
-func (s *Server) dropBadCookie(w http.ResponseWriter, p *problem) {
+func (s *Server) dropBadCookie(w http.ResponseWriter, r *http.Request, p *problem) {
 	if p.Code == problemToken {
-		http.SetCookie(w, s.cookie("", -1))
+		http.SetCookie(w, s.cookie(r, "", -1))
 	}
 }
 
-// cookie returns the session cookie; maxAge in seconds: 0 lasts until the browser closes, below 0 deletes it.
-func (s *Server) cookie(token string, maxAge int) *http.Cookie {
+// cookie returns the session cookie; maxAge in seconds: 0 lasts until the browser closes, below 0 deletes it. One that is
+// asked for over TLS, here or at a trusted proxy, never goes out without.
+func (s *Server) cookie(r *http.Request, token string, maxAge int) *http.Cookie {
+	secure := s.cfg.SecureCookies || r.TLS != nil || s.peerOf(r).https
 	return &http.Cookie{
 		Name: CookieName, Value: token, Path: "/", MaxAge: maxAge,
-		HttpOnly: true, Secure: s.cfg.SecureCookies, SameSite: http.SameSiteLaxMode,
+		HttpOnly: true, Secure: secure, SameSite: http.SameSiteLaxMode,
 	}
 }
 
@@ -100,14 +106,14 @@ type signedIn struct {
 
 // issue makes a token and sets its cookie. An anonymous one is kept by the browser, because losing it is losing the user; a
 // chosen name can be chosen again.
-func (s *Server) issue(w http.ResponseWriter, user board.UserID, anonymous bool) signedIn {
+func (s *Server) issue(w http.ResponseWriter, r *http.Request, user board.UserID, anonymous bool) signedIn {
 	expires := time.Now().Add(tokenLife)
 	token := s.signer.seal(user, anonymous, expires)
 	maxAge := 0
 	if anonymous {
 		maxAge = int(tokenLife / time.Second)
 	}
-	http.SetCookie(w, s.cookie(token, maxAge))
+	http.SetCookie(w, s.cookie(r, token, maxAge))
 	return signedIn{User: user, Anonymous: anonymous, Token: token, ExpiresMs: expires.UnixMilli()}
 }
 
@@ -122,15 +128,15 @@ func newAnonymousUser() board.UserID {
 func (s *Server) postAnonymous(w http.ResponseWriter, r *http.Request) {
 	who, p := s.identify(r)
 	if p == nil && who.user != "" {
-		writeJSON(w, http.StatusOK, "no-store", s.issue(w, who.user, who.anonymous))
+		writeJSON(w, http.StatusOK, "no-store", s.issue(w, r, who.user, who.anonymous))
 		return
 	}
-	if wait, ok := s.limits.signIn(s.peerOf(r).addr, time.Now()); !ok {
-		s.fail(w, rateProblem(wait))
+	if p := s.takeIdentity(r); p != nil {
+		s.fail(w, p)
 		return
 	}
 	s.metrics.signIns[signInAnon].Inc()
-	writeJSON(w, http.StatusOK, "no-store", s.issue(w, newAnonymousUser(), true))
+	writeJSON(w, http.StatusOK, "no-store", s.issue(w, r, newAnonymousUser(), true))
 }
 
 // postLogin answers POST /api/login/{name}.
@@ -144,17 +150,17 @@ func (s *Server) postLogin(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, newProblem(problemReserved, AnonymousPrefix))
 		return
 	}
-	if wait, ok := s.limits.signIn(s.peerOf(r).addr, time.Now()); !ok {
-		s.fail(w, rateProblem(wait))
+	if p := s.takeName(r); p != nil {
+		s.fail(w, p)
 		return
 	}
 	s.metrics.signIns[signInNamed].Inc()
-	writeJSON(w, http.StatusOK, "no-store", s.issue(w, user, false))
+	writeJSON(w, http.StatusOK, "no-store", s.issue(w, r, user, false))
 }
 
 // postLogout answers POST /api/logout. Tokens are not remembered anywhere, so it is the browser that forgets.
-func (s *Server) postLogout(w http.ResponseWriter, _ *http.Request) {
-	http.SetCookie(w, s.cookie("", -1))
+func (s *Server) postLogout(w http.ResponseWriter, r *http.Request) {
+	http.SetCookie(w, s.cookie(r, "", -1))
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(http.StatusNoContent)
 }
@@ -172,7 +178,7 @@ type me struct {
 func (s *Server) getMe(w http.ResponseWriter, r *http.Request) {
 	who, p := s.identify(r)
 	if p != nil {
-		s.dropBadCookie(w, p)
+		s.dropBadCookie(w, r, p)
 		s.fail(w, p)
 		return
 	}

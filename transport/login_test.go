@@ -242,11 +242,11 @@ func TestSignInRation(t *testing.T) {
 	if res := h.do("GET", "/", "", "Sec-Fetch-Dest: document"); len(res.Cookies()) != 1 {
 		t.Error("the page comes without an identity")
 	}
-	p := wantProblem(t, "anonymous", h.do("POST", "/api/v1/anonymous", ""), 429, "rate")
+	p := wantProblem(t, "anonymous", h.do("POST", "/api/v1/anonymous", ""), 429, problemRation)
 	if p.RetryAfterMs < 19*60*1000 || p.RetryAfterMs > 20*60*1000 {
 		t.Errorf("try again in %d ms", p.RetryAfterMs)
 	}
-	wantProblem(t, "named", h.do("POST", "/api/login/bob", ""), 429, "rate")
+	wantProblem(t, "named", h.do("POST", "/api/login/bob", ""), 429, problemRation)
 	if res := h.do("GET", "/", "", "Sec-Fetch-Dest: document"); res.StatusCode != 200 || len(res.Cookies()) != 0 {
 		t.Errorf("the page: %d, %v", res.StatusCode, res.Cookies())
 	}

@@ -29,33 +29,42 @@ type metrics struct {
 	pings         prometheus.Counter
 	signIns       map[string]prometheus.Counter // by kind
 	tokens        map[string]prometheus.Counter // bad tokens by reason
+	forwarded     map[string]prometheus.Counter // requests by what X-Forwarded-For was worth
 	snapshots     map[string]prometheus.Counter // board answers by cache result
 	adminCalls    map[string]prometheus.Counter // by result
 }
 
 // Reasons for which a client's message was not acted on.
 const (
-	badRate       = "rate"       // above the session's rate
-	badFlood      = "flood"      // far above it: the session is closed
-	badMalformed  = "malformed"  // undecodable
-	badText       = "text"       // a text message
-	badTooBig     = "too_big"    // above wire.ClientMessageBytesMax
-	badWebsocket  = "websocket"  // against RFC 6455: unmasked, reserved bits, unknown opcodes, stray continuations
-	badSilent     = "silent"     // nothing came for DeadAfter: no message, but as final as one
-	badDraining   = "draining"   // a placement while the node drains
-	badSpectator  = "spectator"  // a placement of somebody who has not signed in
-	connectOK     = "ok"         // results of upgrades
-	connectFailed = "handshake"  // the upgrade itself went wrong
-	signInAnon    = "anonymous"  // kinds of identities handed out
-	signInNamed   = "named"      //
-	tokenForged   = "forged"     // not signed by us, or malformed
-	tokenExpired  = "expired"    // signed by us once
-	snapshotHit   = "hit"        // ready bytes
-	snapshotMiss  = "miss"       // rendered for this request
-	snapshot304   = "304"        // the client has it
-	snapshotWait  = "not_loaded" // no board yet
-	adminOK       = "ok"
-	adminDenied   = "denied"
+	badRate       = "rate"      // above the session's rate
+	badFlood      = "flood"     // far above it: the session is closed
+	badMalformed  = "malformed" // undecodable
+	badText       = "text"      // a text message
+	badTooBig     = "too_big"   // above wire.ClientMessageBytesMax
+	badWebsocket  = "websocket" // against RFC 6455: unmasked, reserved bits, unknown opcodes, stray continuations
+	badSilent     = "silent"    // nothing came for DeadAfter: no message, but as final as one
+	badDraining   = "draining"  // a placement while the node drains
+	badSpectator  = "spectator" // a placement of somebody who has not signed in
+	connectOK     = "ok"        // results of upgrades
+	connectFailed = "handshake" // the upgrade itself went wrong
+	signInAnon    = "anonymous" // kinds of identities handed out
+	signInNamed   = "named"     //
+	tokenForged   = "forged"    // not signed by us, or malformed
+	tokenExpired  = "expired"   // signed by us once
+	tokenGivenUp  = "given_up"  // of an anonymous identity whose owner chose a name instead
+
+	forwardedUsed      = "used"      // a trusted proxy named the client
+	forwardedClaimed   = "claimed"   // so, and the client had written further addresses before its own
+	forwardedMalformed = "malformed" // a trusted proxy passed on what is no address
+	forwardedNone      = "none"      // a trusted proxy asked for itself
+	forwardedUntrusted = "untrusted" // the header came from somebody else and is ignored
+
+	snapshotHit  = "hit"        // ready bytes
+	snapshotMiss = "miss"       // rendered for this request
+	snapshot304  = "304"        // the client has it
+	snapshotWait = "not_loaded" // no board yet
+	adminOK      = "ok"
+	adminDenied  = "denied"
 )
 
 // closeCodes are the close codes with a series of their own; 1005 is a close without a code and 1006 a lost connection.
@@ -96,7 +105,9 @@ func newMetrics(reg *prometheus.Registry, s *Server) (*metrics, error) {
 		kept:      counter("placed_ws_partial_writes_total", "Messages of which a part had to wait for the socket."),
 		pings:     counter("placed_ws_pings_total", "Pings sent to silent sessions."),
 		signIns:   vec("placed_sign_ins_total", "Identities handed out, by kind.", "kind", signInAnon, signInNamed),
-		tokens:    vec("placed_bad_tokens_total", "Session tokens refused, by reason.", "reason", tokenForged, tokenExpired),
+		tokens:    vec("placed_bad_tokens_total", "Session tokens refused, by reason.", "reason", tokenForged, tokenExpired, tokenGivenUp),
+		forwarded: vec("placed_forwarded_requests_total", "Requests of trusted proxies and requests with X-Forwarded-For, by what became of it.", "result",
+			forwardedUsed, forwardedClaimed, forwardedMalformed, forwardedNone, forwardedUntrusted),
 		snapshots: vec("placed_snapshot_requests_total", "Answers to requests for the board, by state of the cache.", "cache", snapshotHit, snapshotMiss, snapshot304, snapshotWait),
 		adminCalls: vec("placed_admin_requests_total", "Requests on the operators' listener, by result.", "result",
 			adminOK, adminDenied),

@@ -118,7 +118,7 @@ func (s *Server) getIndex(w http.ResponseWriter, r *http.Request) {
 	if s.wantsIdentity(r) {
 		if _, ok := s.limits.signIn(s.peerOf(r).addr, time.Now()); ok {
 			s.metrics.signIns[signInAnon].Inc()
-			s.issue(w, newAnonymousUser(), true)
+			s.issue(w, r, newAnonymousUser(), true)
 			cache = "private, no-cache"
 		}
 	}

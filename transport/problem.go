@@ -44,6 +44,7 @@ const (
 	problemToken       = "token"
 	problemUserName    = "user_name"
 	problemReserved    = "user_reserved"
+	problemRation      = "sign_ins"
 	problemKey         = "idempotency_key"
 	problemUnknown     = "unknown"
 	problemConflict    = "conflict"
@@ -73,6 +74,7 @@ var ownProblems = map[string]struct {
 	problemToken:       {http.StatusUnauthorized, "Your session is not valid any more: sign in again."},
 	problemUserName:    {http.StatusUnprocessableEntity, "That name cannot be used."},
 	problemReserved:    {http.StatusUnprocessableEntity, "Names that begin like that are given by the server only."},
+	problemRation:      {http.StatusTooManyRequests, "Too many new guests have come from your network just now: try again a little later, or ask the host."},
 	problemKey:         {http.StatusBadRequest, "Send an Idempotency-Key header of 1 to 128 printable ASCII characters."},
 	problemUnknown:     {http.StatusServiceUnavailable, "Nobody knows yet what became of your placement: send it again with the same key."},
 	problemConflict:    {http.StatusConflict, "The settings were changed since: read them again."},

@@ -51,9 +51,10 @@ const (
 	routeNone = "none"
 )
 
-// ServeHTTP serves the public routes: first the limits of the address, then the route.
+// ServeHTTP serves the public routes: first who asks and the limits of that address, then the route.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header()["X-Content-Type-Options"] = valueNosniff
+	r = s.seen(r)
 	if p := s.checkLimits(w, r); p != nil {
 		s.fail(w, p)
 		return
@@ -85,12 +86,6 @@ func (s *Server) checkLimits(w http.ResponseWriter, r *http.Request) *problem {
 	peer := s.peerOf(r)
 	if peer.unlimited || r.URL.Path == livezPath || r.URL.Path == readyzPath {
 		return nil
-	}
-	if r.Header.Get("X-Forwarded-For") != "" {
-		s.forwardOnce.Do(func() {
-			s.log.Warn("a limited address forwards for others, so all of them share its limits: if it is a proxy of yours, exempt it with --unlimited",
-				"address", peer.addr, "connections_per_address", s.cfg.ConnectionsPerAddress, "requests_per_second", s.cfg.RequestsPerSecond)
-		})
 	}
 	if peer.over {
 		w.Header().Set("Connection", "close")

@@ -46,7 +46,7 @@ const (
 func (s *Server) postPlacement(w http.ResponseWriter, r *http.Request) {
 	who, p := s.identify(r)
 	if p != nil {
-		s.dropBadCookie(w, p)
+		s.dropBadCookie(w, r, p)
 		s.fail(w, p)
 		return
 	}

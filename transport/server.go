@@ -91,6 +91,7 @@ type Server struct {
 	metrics *metrics
 	limits  *limits
 	signer  *signer
+	givenUp *givenUp
 	routes  *http.ServeMux
 	cross   *http.CrossOriginProtection
 	origins map[string]bool // allowed besides the own host, as "https://example.org:444"
@@ -130,6 +131,7 @@ func New(cfg Config, deps Deps) (*Server, error) {
 	s.salt = hex.EncodeToString(salt[:])
 	s.limits = newLimits(&s.cfg, s.metrics)
 	s.signer = newSigner(cfg.SessionKey)
+	s.givenUp = newGivenUp()
 	s.cross = http.NewCrossOriginProtection()
 	for _, o := range cfg.AllowedOrigins {
 		if err := s.cross.AddTrustedOrigin(o); err != nil {

@@ -68,11 +68,17 @@ func (s *Server) serveWS(w http.ResponseWriter, r *http.Request) {
 		p = s.checkOrigin(r, who)
 	}
 	if p != nil {
-		s.dropBadCookie(w, p)
+		s.dropBadCookie(w, r, p)
 		s.fail(w, p)
 		return
 	}
-	session := &session{server: s, user: who.user, unlimited: s.peerOf(r).unlimited}
+	from := s.peerOf(r)
+	place, ok := s.admit(from)
+	if !ok {
+		s.fail(w, newProblem(problemConnections, ""))
+		return
+	}
+	session := &session{server: s, user: who.user, unlimited: from.unlimited}
 	upgrader := websocket.Upgrader{
 		HandshakeTimeout: s.cfg.HandshakeTimeout,
 		ReadBufferSize:   0, // the reader comes from hijacker
@@ -87,12 +93,14 @@ func (s *Server) serveWS(w http.ResponseWriter, r *http.Request) {
 	ws, err := upgrader.Upgrade(&hijacker{ResponseWriter: w, session: session}, r, nil)
 	if err != nil {
 		s.metrics.connects[connectFailed].Inc()
+		s.leave(place)
 		if session.nc != nil {
 			session.shut()
 		}
 		return
 	}
 	s.metrics.connects[connectOK].Inc()
+	from.carry(place)
 	session.start(ws)
 	// The handler returns and a fresh goroutine reads: this one has a grown stack and the buffers of net/http.
 }

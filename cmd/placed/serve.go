@@ -47,6 +47,8 @@ type serveCommand struct {
 
 	Auth string `default:"open" enum:"open" help:"How people sign in: open lets everybody choose a name or stay anonymous."`
 
+	faceFlags `embed:"" group:"Signing in and the way here:"`
+
 	Width      int           `default:"1000" group:"A board that does not exist yet:" help:"Tiles, 1 to 10000."`
 	Height     int           `default:"1000" group:"A board that does not exist yet:" help:"Tiles, 1 to 10000."`
 	Cooldown   time.Duration `default:"5m" group:"A board that does not exist yet:" help:"Between two tiles of a user, 0 to 24h."`
@@ -55,7 +57,7 @@ type serveCommand struct {
 	Unlimited             []addresses `default:"127.0.0.0/8,::1/128" group:"Limits:" help:"Addresses and prefixes that no limit is for."`
 	ConnectionsPerAddress int         `default:"64" group:"Limits:" help:"Open connections of one address (IPv6: a /64)."`
 	RequestsPerSecond     int         `default:"100" group:"Limits:" help:"HTTP requests of one address."`
-	SignInsPerHour        int         `default:"100" group:"Limits:" help:"New identities, anonymous and chosen, of one IPv4 /24 or IPv6 /48."`
+	SignInsPerHour        int         `default:"100" group:"Limits:" help:"New guests of one IPv4 /24 or IPv6 /48."`
 	MessagesPerSecond     int         `default:"20" group:"Limits:" help:"Messages of one session."`
 	SessionsMax           int         `default:"100000" group:"Limits:" help:"Sessions of this node."`
 
@@ -266,6 +268,9 @@ func (c *serveCommand) transportConfig() (transport.Config, error) {
 	config.RequestsPerSecond, config.SignInsPerHour = c.RequestsPerSecond, c.SignInsPerHour
 	config.MessagesPerSecond, config.SessionsMax = c.MessagesPerSecond, c.SessionsMax
 	config.AllowedOrigins, config.SecureCookies, config.PublicMetrics = c.AllowedOrigins, c.SecureCookies, c.PublicMetrics
+	if err := c.faceFlags.apply(&config); err != nil {
+		return config, err
+	}
 	config.AdminToken, config.SessionKey = strings.Repeat("0", transport.AdminTokenBytesMin), make([]byte, transport.SessionKeyBytes)
 	if err := config.Validate(); err != nil {
 		return config, usageError{err}
