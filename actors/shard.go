@@ -82,7 +82,7 @@ type charge struct {
 	store.Charge
 	before   store.UserRow // the user's row that the checks at sealing use
 	older    *charge       // of the same user: placed, its closing not sealed yet when this one was queued
-	banned   int64         // the user's ban, carried into the row of the closing
+	banned   store.Ban     // the user's ban, carried into the row of the closing
 	state    chargeState
 	sequence uint64 // of the placement, 0 until it is known
 	version  uint64 // the block's commit with the placement
@@ -99,7 +99,7 @@ type charge struct {
 type rowKnown struct {
 	row    store.UserRow
 	charge bool   // row is the user's newest charge
-	ban    bool   // row.BannedUntilMs is the user's newest ban
+	ban    bool   // row.Ban is the user's newest ban
 	life   uint64 // of the newest core that asks
 }
 
@@ -284,7 +284,7 @@ func (s *Shard) askCharge(wallMs int64, e AskCharge) {
 	case !s.room(e.At.Block()):
 		refuse(board.CodeBusy, BusyRetryMs)
 	default:
-		s.enqueue(&charge{before: e.Before, banned: e.Before.BannedUntilMs, askedMs: wallMs, Charge: store.Charge{
+		s.enqueue(&charge{before: e.Before, banned: e.Before.Ban, askedMs: wallMs, Charge: store.Charge{
 			User: e.User, Turn: e.Turn, Nonce: e.Nonce, At: e.At, Colour: e.Colour, Kind: board.KindUser, UserPrevious: e.Before.Newest,
 		}})
 	}
@@ -318,6 +318,8 @@ func (s *Shard) healthChanged(refuse board.Code) {
 		}
 	}
 }
+
+func (e *AskBan) ban() store.Ban { return store.Ban{BannedUntilMs: e.UntilMs, BanNote: e.Note} }
 
 // askBan queues a ban for the next commit, which takes all that are queued: then what the user knew of its row still holds.
 func (s *Shard) askBan(e AskBan) {
@@ -411,9 +413,9 @@ func (s *Shard) applied(wallMs int64) {
 	for _, ban := range sealed.bans {
 		s.setBanned(ban)
 		if known := s.reads[ban.User]; known != nil {
-			known.row.BannedUntilMs, known.ban = ban.UntilMs, true
+			known.row.Ban, known.ban = ban.ban(), true
 		}
-		s.tell(ban.User, BanWritten{UntilMs: ban.UntilMs, To: ban.To, Rules: s.rules})
+		s.tell(ban.User, BanWritten{UntilMs: ban.UntilMs, Note: ban.Note, To: ban.To, Rules: s.rules})
 	}
 	s.jobs.applied(sealed.jobs)
 	s.sealed = sealedShard{}
@@ -437,7 +439,7 @@ func (s *Shard) applied(wallMs int64) {
 func (s *Shard) setBanned(ban AskBan) {
 	for _, c := range slices.Concat(s.queue, s.head, s.sealed.charges) {
 		if c.User == ban.User && c.Kind == board.KindUser {
-			c.banned = ban.UntilMs
+			c.banned = ban.ban()
 		}
 	}
 }
@@ -471,9 +473,9 @@ func (s *Shard) dropClosed(closings []*charge) {
 			delete(s.users, c.User)
 		}
 		if known := s.reads[c.User]; known != nil && c.Turn >= known.row.Turn {
-			banned := known.row.BannedUntilMs
+			banned := known.row.Ban
 			known.row, known.charge = chargeRow(c), true
-			known.row.BannedUntilMs = banned
+			known.row.Ban = banned
 		}
 	}
 	s.closings -= len(closings)
@@ -599,7 +601,7 @@ func chargeRow(c *charge) store.UserRow {
 	}
 	return store.UserRow{
 		Turn: c.Turn, Nonce: c.Nonce, At: c.At, Colour: c.Colour, AtMs: c.AtMs, SettingsVersion: c.SettingsVersion,
-		Node: c.Node, Sequence: c.sequence, Newest: newest, BannedUntilMs: c.banned,
+		Node: c.Node, Sequence: c.sequence, Newest: newest, Ban: c.banned,
 	}
 }
 

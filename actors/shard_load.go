@@ -30,7 +30,7 @@ func (s *Shard) shardLoaded(wallMs int64, m ShardLoaded) {
 	}
 	for i := range state.Open {
 		c := &charge{Charge: state.Open[i], state: chargeOpen, madeAtMs: wallMs}
-		c.banned = m.Rows[c.User].BannedUntilMs
+		c.banned = m.Rows[c.User].Ban
 		s.unclosed++
 		s.load(c.At.Block()).unclosed++
 		s.addToHead(c)
@@ -80,9 +80,9 @@ func (s *Shard) rowRead(wallMs int64, m RowRead) {
 		return
 	}
 	row := &loaded.Row
-	banned := row.BannedUntilMs
+	banned := row.Ban
 	if known.ban {
-		banned = known.row.BannedUntilMs
+		banned = known.row.Ban
 	}
 	pending := s.users[m.User]
 	if pending != nil && pending.state < chargeOpen {
@@ -107,10 +107,10 @@ func (s *Shard) rowRead(wallMs int64, m RowRead) {
 	}
 	for _, ban := range slices.Concat(s.sealed.bans, s.bans) { // as good as written: no charge may come before it
 		if ban.User == m.User {
-			banned = ban.UntilMs
+			banned = ban.ban()
 		}
 	}
-	row.BannedUntilMs = banned
+	row.Ban = banned
 	s.tell(m.User, loaded)
 	if loaded.Placing != nil && pending.unsure {
 		s.tell(m.User, ChargeUnsure{Turn: pending.Turn, Rules: s.rules})

@@ -1,7 +1,10 @@
 package actors
 
 import (
+	"fmt"
+	"math"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/placed-board/placed/board"
@@ -297,6 +300,28 @@ func TestShardPassesRowsOnAsTheyAre(t *testing.T) {
 		none[ReadRow](t, effects)
 		one[ReadRow](t, r.load(effects))
 	})
+}
+
+// TestTheLargestBansFitACommit: all bans that wait go into one commit, however long their reasons are.
+func TestTheLargestBansFitACommit(t *testing.T) {
+	r := newShardRig(t)
+	for i := range ShardBansMax {
+		user := board.UserID(fmt.Sprintf("%s%02d", strings.Repeat("u", board.UserBytesMax-2), i))
+		largest := store.UserRow{
+			Turn: math.MaxUint64, Nonce: math.MaxUint64, At: board.Point{X: board.SideMax - 1, Y: board.SideMax - 1}, AtMs: math.MinInt64,
+			SettingsVersion: math.MaxUint64, Node: math.MaxUint64, Sequence: math.MaxUint64,
+			Newest: board.Entry{Block: board.NewBlockID(99, 99), Version: math.MaxUint64},
+		}
+		note := &store.BanNote{By: user, Why: strings.Repeat("w", board.WhyBytesMax), AtMs: math.MinInt64}
+		r.user(AskBan{User: user, Generation: r.shard.Generation(), UntilMs: math.MinInt64, Note: note, To: ref(i + 1), Before: largest})
+	}
+	effects := r.commit()
+	for i := range ShardBansMax {
+		user := board.UserID(fmt.Sprintf("%s%02d", strings.Repeat("u", board.UserBytesMax-2), i))
+		if m := told[BanWritten](effects, user); len(m) != 1 || r.row(user).BanNote == nil || r.row(user).BanNote.By != user {
+			t.Fatalf("ban %d: %+v, row %+v", i, m, r.row(user))
+		}
+	}
 }
 
 func TestShardWritesBans(t *testing.T) {

@@ -12,8 +12,8 @@ type shardBuilder struct {
 	sealed sealedShard
 	rows   []store.Row
 	bytes  int
-	at     map[string]int         // index in rows by key
-	banned map[board.UserID]int64 // bans of this very commit
+	at     map[string]int             // index in rows by key
+	banned map[board.UserID]store.Ban // bans of this very commit
 }
 
 func newShardBuilder(s *Shard, atMs int64) *shardBuilder {
@@ -37,10 +37,10 @@ func (b *shardBuilder) fits(key string, value []byte) bool {
 	return true
 }
 
-// bannedUntil returns the ban that a row of this commit carries for a user.
-func (b *shardBuilder) bannedUntil(user board.UserID, known int64) int64 {
-	if until, ok := b.banned[user]; ok {
-		return until
+// ban returns the ban that a row of this commit carries for a user.
+func (b *shardBuilder) ban(user board.UserID, known store.Ban) store.Ban {
+	if ban, ok := b.banned[user]; ok {
+		return ban
 	}
 	return known
 }
@@ -49,16 +49,16 @@ func (b *shardBuilder) bannedUntil(user board.UserID, known int64) int64 {
 func (b *shardBuilder) bans() {
 	for _, ban := range b.s.bans {
 		if b.banned == nil {
-			b.banned = map[board.UserID]int64{}
+			b.banned = map[board.UserID]store.Ban{}
 		}
-		b.banned[ban.User] = ban.UntilMs
+		b.banned[ban.User] = ban.ban()
 		row := ban.Before
 		for _, c := range b.s.head {
 			if c.User == ban.User && c.Kind == board.KindUser && c.Turn >= row.Turn {
 				row = chargeRow(c)
 			}
 		}
-		row.BannedUntilMs = ban.UntilMs
+		row.Ban = ban.ban()
 		b.fits(string(ban.User), row.AppendTo(nil))
 	}
 	b.sealed.bans, b.s.bans = b.s.bans, nil
@@ -75,7 +75,7 @@ func (b *shardBuilder) closings() {
 		}
 		if c.Kind == board.KindUser {
 			row := chargeRow(c)
-			row.BannedUntilMs = b.bannedUntil(c.User, c.banned)
+			row.Ban = b.ban(c.User, c.banned)
 			if !b.fits(string(c.User), row.AppendTo(nil)) {
 				return
 			}
@@ -108,7 +108,7 @@ func (b *shardBuilder) charges() {
 			return // the commit was full before it came to that closing
 		}
 		if c.Kind == board.KindUser {
-			c.banned = b.bannedUntil(c.User, c.banned)
+			c.banned = b.ban(c.User, c.banned)
 			if code, wait := b.check(c); code != board.CodeOK {
 				s.queue = s.queue[1:]
 				s.refuseQueued(c, code, wait)
@@ -143,7 +143,7 @@ func (b *shardBuilder) check(c *charge) (board.Code, int64) {
 		return code, 0
 	}
 	row := c.before
-	row.BannedUntilMs = c.banned
+	row.Ban = c.banned
 	return checkRow(b.sealed.atMs, &row, b.s.rules, b.s.node)
 }
 

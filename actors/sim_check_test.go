@@ -170,9 +170,12 @@ func (k *checker) rowApplied(user board.UserID, old, row store.UserRow) {
 	if row.BannedUntilMs == old.BannedUntilMs {
 		return
 	}
-	for _, b := range w.bans {
+	for i, b := range w.bans {
 		if b.user == user && b.untilMs == row.BannedUntilMs && !b.applied {
 			b.applied = true
+			if row.BanNote == nil || b.untilMs != w.bans[row.BanNote.AtMs-1].untilMs {
+				w.fail("ban", "row of %s: banned until %d with the note %+v, ban %d", user, row.BannedUntilMs, row.BanNote, i)
+			}
 			return
 		}
 	}

@@ -258,7 +258,8 @@ func (w *world) ban() {
 	}
 	w.bans = append(w.bans, b)
 	n := w.nodes[w.rand.IntN(len(w.nodes))]
-	m := SetBan{User: b.user, UntilMs: b.untilMs, ReplyTo: SessionRef{n.node.Address, simBanSession + wire.SessionID(len(w.bans)-1)}}
+	note := &store.BanNote{By: "op", AtMs: int64(len(w.bans))}
+	m := SetBan{User: b.user, UntilMs: b.untilMs, Note: note, ReplyTo: SessionRef{n.node.Address, simBanSession + wire.SessionID(len(w.bans)-1)}}
 	w.after(w.delay(), "ban", func() { w.owner(store.Shard(c.id.Shard())).toUser(c.id, m) })
 }
 

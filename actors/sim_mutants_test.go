@@ -310,7 +310,7 @@ func mutantRawRow(s *simShard, m any) any {
 func mutantForgetBan(s *simShard, m any) any {
 	if _, ok := m.(SlotGranted); ok {
 		for _, c := range s.core.head {
-			c.banned = 0
+			c.banned = store.Ban{}
 		}
 	}
 	return m

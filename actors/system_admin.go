@@ -1,9 +1,11 @@
 package actors
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -35,12 +37,17 @@ func (s *System) ChangeSettings(ctx context.Context, base uint64, next board.Set
 	}
 }
 
-// Ban bans a user until a time in Unix milliseconds; 0 takes the ban back. Charges that are open still land.
+// Ban bans a user until a time in Unix milliseconds; 0 takes the ban back. Who, when and why are kept in the user's row.
+// Charges that are open still land.
 func (s *System) Ban(ctx context.Context, user board.UserID, untilMs int64, by, why string) error {
 	answers := make(chan board.PlaceOutcome, 1)
 	to, done := s.wait(waiter{outcome: func(o board.PlaceOutcome) { offer(answers, o) }})
 	defer done()
-	s.post.toUser(user, SetBan{User: user, UntilMs: untilMs, ReplyTo: to})
+	note, err := s.banNote(by, why)
+	if err != nil {
+		return err
+	}
+	s.post.toUser(user, SetBan{User: user, UntilMs: untilMs, Note: note, ReplyTo: to})
 	select {
 	case o := <-answers:
 		switch o.Verdict {
@@ -58,6 +65,48 @@ func (s *System) Ban(ctx context.Context, user board.UserID, untilMs int64, by, 
 	case <-ctx.Done():
 		return fmt.Errorf("actors: %w: %w", board.ErrUnknown, ctx.Err())
 	}
+}
+
+// banNote returns the audit of a ban; it refuses what a row has no room for.
+func (s *System) banNote(by, why string) (*store.BanNote, error) {
+	who, err := board.ParseUserID(by)
+	if err != nil {
+		return nil, fmt.Errorf("actors: ban: %w: by: %w", board.ErrRefused, err)
+	}
+	if len(why) > board.WhyBytesMax {
+		return nil, fmt.Errorf("actors: ban: %w: a reason of %d bytes, at most %d", board.ErrRefused, len(why), board.WhyBytesMax)
+	}
+	wallMs, _ := s.guard.now()
+	return &store.BanNote{By: who, Why: why, AtMs: wallMs}, nil
+}
+
+// BansListedMax is how many bans, lifted and ended ones included, a listing names: the newest.
+const BansListedMax = 10_000
+
+// Bans returns the newest ban of each user, lifted and ended ones included, the newest first. It reads every user's row.
+func (s *System) Bans(ctx context.Context) ([]board.Ban, error) {
+	var out []board.Ban
+	for shard := range board.UserShards {
+		for row, err := range s.store.Rows(ctx, store.Shard(shard)) {
+			if err != nil {
+				return nil, fmt.Errorf("actors: list bans: %w", err)
+			}
+			r, err := store.DecodeUserRow(row.Value)
+			if err != nil {
+				return nil, fmt.Errorf("actors: list bans: user %q: %w", row.Key, err)
+			}
+			ban := board.Ban{User: board.UserID(row.Key), UntilMs: r.BannedUntilMs}
+			if n := r.BanNote; n != nil {
+				ban.By, ban.Why, ban.AtMs = n.By, n.Why, n.AtMs
+			} else if ban.UntilMs == 0 {
+				continue // never banned
+			}
+			out = append(out, ban)
+		}
+		slices.SortFunc(out, func(a, b board.Ban) int { return cmp.Or(cmp.Compare(b.AtMs, a.AtMs), cmp.Compare(a.User, b.User)) })
+		out = out[:min(len(out), BansListedMax)]
+	}
+	return out, nil
 }
 
 // Clear starts a job that sets every tile of the rectangle that differs to colour 0.

@@ -435,15 +435,29 @@ func TestSettingsRuleFromTheNextCommit(t *testing.T) {
 func TestBanHoldsBackOnlyNewCharges(t *testing.T) {
 	bubble(t, mem.New(), func(c *Config) { c.Board.CooldownMs = 0 }, func(n *node) {
 		n.want(n.place("alice", 1, 1, 1, 1), board.VerdictAccepted, board.CodeOK)
-		if err := n.Ban(n.t.Context(), "alice", board.BannedForever, "op", ""); err != nil {
+		if err := n.Ban(n.t.Context(), "alice", board.BannedForever, "op", "spam"); err != nil {
 			t.Fatal(err)
 		}
 		n.want(n.place("alice", 2, 2, 1, 1), board.VerdictRefused, board.CodeBanned)
 		n.want(n.place("alice", 1, 1, 1, 1), board.VerdictAccepted, board.CodeOK)
-		if err := n.Ban(n.t.Context(), "alice", 0, "op", ""); err != nil {
+		listed := func(untilMs int64, by board.UserID, why string) {
+			t.Helper()
+			bans, err := n.Bans(n.t.Context())
+			if err != nil || len(bans) != 1 {
+				t.Fatalf("bans: %+v, %v", bans, err)
+			}
+			b := bans[0]
+			if b.User != "alice" || b.UntilMs != untilMs || b.By != by || b.Why != why || b.AtMs == 0 {
+				t.Errorf("listed is %+v", b)
+			}
+		}
+		listed(board.BannedForever, "op", "spam")
+		if err := n.Ban(n.t.Context(), "alice", 0, "other", "sorry"); err != nil {
 			t.Fatal(err)
 		}
 		n.want(n.place("alice", 2, 2, 1, 1), board.VerdictAccepted, board.CodeOK)
+		n.until("the closing is written", func() bool { return n.openCharges() == 0 })
+		listed(0, "other", "sorry") // the rows of charges and closings keep it
 	})
 }
 

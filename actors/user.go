@@ -61,9 +61,9 @@ type placing struct {
 // banWaiter waits until a ban is durable. The shard is asked once no placement is under way, and no placement begins before
 // the answer: so the row that the ban is written on is the newest.
 type banWaiter struct {
-	to      SessionRef
-	untilMs int64
-	asked   bool
+	to    SessionRef
+	ban   store.Ban
+	asked bool
 }
 
 // NewUser returns the core of a user that knows nothing yet, under the shard's generation. life grows with every core of the
@@ -151,7 +151,7 @@ func (u *User) serve(nowMs int64, m UserMessage) {
 			u.refuse(m, board.CodeBusy, BusyRetryMs)
 			return
 		}
-		u.bans = append(u.bans, banWaiter{to: m.ReplyTo, untilMs: m.UntilMs})
+		u.bans = append(u.bans, banWaiter{to: m.ReplyTo, ban: store.Ban{BannedUntilMs: m.UntilMs, BanNote: m.Note}})
 		u.askBans()
 	default: // everything else is handled whether the row is loaded or not
 	}
@@ -165,7 +165,7 @@ func (u *User) askBans() {
 	for i := range u.bans {
 		if b := &u.bans[i]; !b.asked {
 			b.asked = true
-			u.emit(AskBan{User: u.id, Generation: u.generation, UntilMs: b.untilMs, To: b.to, Before: u.row})
+			u.emit(AskBan{User: u.id, Generation: u.generation, UntilMs: b.ban.BannedUntilMs, Note: b.ban.BanNote, To: b.to, Before: u.row})
 		}
 	}
 }
@@ -380,7 +380,7 @@ func (u *User) banWritten(nowMs int64, m BanWritten) {
 	if !u.loaded {
 		return // the row tells
 	}
-	u.row.BannedUntilMs = m.UntilMs
+	u.row.Ban = store.Ban{BannedUntilMs: m.UntilMs, BanNote: m.Note}
 	u.banSettled(m.To, board.PlaceOutcome{Verdict: board.VerdictAccepted})
 	u.tellSessions(nowMs, m.Rules)
 }

@@ -47,6 +47,7 @@ type ForgetSession struct {
 type SetBan struct {
 	User      board.UserID
 	UntilMs   int64
+	Note      *store.BanNote
 	ReplyTo   SessionRef
 	Forwarded bool
 	Rules     *Rules
@@ -101,6 +102,7 @@ type ChargeOverdue struct {
 // BanWritten says that the user's ban is durable. From: the shard.
 type BanWritten struct {
 	UntilMs int64
+	Note    *store.BanNote
 	To      SessionRef // of AskBan
 	Rules   *Rules
 }
@@ -181,6 +183,7 @@ type AskBan struct {
 	User       board.UserID
 	Generation uint64
 	UntilMs    int64
+	Note       *store.BanNote
 	To         SessionRef // who waits for it
 	Before     store.UserRow
 }

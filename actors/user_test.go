@@ -46,7 +46,7 @@ func (r *userRig) charged(session int, turn, nonce uint64) store.UserRow {
 	ask := one[AskCharge](r.t, r.place(session, turn, nonce))
 	row := store.UserRow{
 		Turn: ask.Turn, Nonce: ask.Nonce, At: ask.At, Colour: ask.Colour, AtMs: r.nowMs, SettingsVersion: r.rules.Version(), Node: nodeA.ID,
-		BannedUntilMs: ask.Before.BannedUntilMs,
+		Ban: ask.Before.Ban,
 	}
 	r.send(ChargeMade{Row: row, Rules: r.rules})
 	return row
@@ -102,7 +102,7 @@ func TestUserRefusesBeforeTheCharge(t *testing.T) {
 		{"frozen", store.UserRow{}, func(s *board.Settings) { s.Frozen = true }, 1, 1, p, 3, 0, board.CodeFrozen, 0},
 		{"loading", store.UserRow{}, func(s *board.Settings) { s.State = board.StateLoading }, 1, 1, p, 3, 0, board.CodeLoading, 0},
 		{"protected", store.UserRow{}, func(s *board.Settings) { s.Protected = []board.Rect{{X: 5, Y: 6, Width: 1, Height: 1}} }, 1, 1, p, 3, 0, board.CodeProtected, 0},
-		{"banned", store.UserRow{BannedUntilMs: testStartMs + 500}, nil, 1, 1, p, 3, 0, board.CodeBanned, 500},
+		{"banned", store.UserRow{Ban: store.Ban{BannedUntilMs: testStartMs + 500}}, nil, 1, 1, p, 3, 0, board.CodeBanned, 500},
 		{"cooldown", lastRow(), nil, 4, 44, p, 3, 4, board.CodeCooldown, 6000},
 		{"cooldown, any turn", lastRow(), nil, 0, 44, p, 3, 4, board.CodeCooldown, 6000},
 		{"cooldown of another node's charge", store.UserRow{Turn: 1, Nonce: 1, AtMs: testStartMs, SettingsVersion: 1, Node: 2, Sequence: 1}, nil, 2, 2, p, 3, 10, board.CodeCooldown, MaxClockSkewMs},

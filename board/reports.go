@@ -51,6 +51,15 @@ type Job struct {
 	Done    bool   `json:"done"`
 }
 
+// Ban is the newest ban of a user, or its lifting.
+type Ban struct {
+	User    UserID `json:"user"`
+	UntilMs int64  `json:"until_ms"` // Unix milliseconds; 0: lifted; BannedForever: without end
+	By      UserID `json:"by"`       // "" for bans from before this was kept
+	Why     string `json:"why"`
+	AtMs    int64  `json:"at_ms"`
+}
+
 // Violation is one broken invariant found by verify.
 type Violation struct {
 	Invariant string `json:"invariant"` // "I1" .. "I6"

@@ -80,6 +80,13 @@ func (a *Admin) Unban(ctx context.Context, user board.UserID, why string) error 
 	return a.json(ctx, http.MethodDelete, "/admin/v1/bans/"+url.PathEscape(string(user))+"?"+query.Encode(), nil, nil)
 }
 
+// Bans returns the newest ban of each user, lifted and ended ones included, the newest first.
+func (a *Admin) Bans(ctx context.Context) ([]board.Ban, error) {
+	var out []board.Ban
+	err := a.json(ctx, http.MethodGet, "/admin/v1/bans", nil, &out)
+	return out, err
+}
+
 // Clear starts a job that gives every tile of a rectangle colour 0; Jobs tells how far it is.
 func (a *Admin) Clear(ctx context.Context, rect board.Rect, why string) (board.Job, error) {
 	var out board.Job

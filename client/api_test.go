@@ -91,6 +91,7 @@ func TestAdmin(t *testing.T) {
 		"GET /admin/v1/settings":                       `{"version":3,"width":640,"by":"eve","at_ms":5}`,
 		"GET /admin/v1/settings/history":               `[{"version":1},{"version":2,"why":"more room"}]`,
 		"PUT /admin/v1/settings":                       `{"version":4,"width":700,"by":"ada"}`,
+		"GET /admin/v1/bans":                           `[{"user":"bob","until_ms":99,"by":"ada","why":"spam","at_ms":7}]`,
 		"POST /admin/v1/bans":                          `{"user":"bob","until_ms":99}`,
 		"DELETE /admin/v1/bans/b%2Fb?by=ada&why=mercy": `{}`,
 		"POST /admin/v1/clear":                         `{"id":"j1","rect":{"x":1,"y":2,"width":3,"height":4}}`,
@@ -116,6 +117,10 @@ func TestAdmin(t *testing.T) {
 	check("change", next.Version == 4 && next.Width == 700, err, next)
 	if want := `{"base":3,"patch":{"width":700,"frozen":false,"protected":[]},"by":"ada","why":"room"}`; last().body != want {
 		t.Errorf("change sent as %s, want %s", last().body, want)
+	}
+	bans, err := admin.Bans(ctx)
+	if want := (board.Ban{User: "bob", UntilMs: 99, By: "ada", Why: "spam", AtMs: 7}); err != nil || len(bans) != 1 || bans[0] != want {
+		t.Errorf("bans: %+v, %v", bans, err)
 	}
 	err = admin.Ban(ctx, "bob", 99, "spam")
 	check("ban", last().body == `{"user":"bob","until_ms":99,"by":"ada","why":"spam"}`, err, nil)

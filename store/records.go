@@ -18,7 +18,20 @@ type UserRow struct {
 	Node            uint64
 	Sequence        uint64      // of the placement in its chunk; 0 until known
 	Newest          board.Entry // with the user's newest placement; until Sequence is known, with the one before
-	BannedUntilMs   int64       // 0: not banned
+	Ban
+}
+
+// Ban says until when a user may not place, and who said so: of the newest ban, lifted and ended ones included.
+type Ban struct {
+	BannedUntilMs int64    // Unix milliseconds; 0: not banned, or the ban was lifted
+	BanNote       *BanNote // nil: nobody ever banned the user, or before notes were kept. Not changed once it is made
+}
+
+// BanNote is the audit of a ban, or of its lifting.
+type BanNote struct {
+	By   board.UserID
+	Why  string // at most board.WhyBytesMax
+	AtMs int64  // Unix milliseconds
 }
 
 // Charge is an open charge: a promise that its placement will be on the board.
@@ -134,13 +147,16 @@ func (d *decoder) fixed64() uint64 {
 	return v
 }
 
-func (d *decoder) user() board.UserID {
-	n := int(d.upTo(board.UserBytesMax))
+func (d *decoder) user() board.UserID { return board.UserID(d.text(board.UserBytesMax)) }
+
+// text reads a length of at most most bytes and as many bytes.
+func (d *decoder) text(most uint64) string {
+	n := int(d.upTo(most))
 	if len(d.b) < n {
-		d.fail("user cut short")
+		d.fail("text cut short")
 		return ""
 	}
-	v := board.UserID(d.b[:n])
+	v := string(d.b[:n])
 	d.b = d.b[n:]
 	return v
 }
@@ -198,7 +214,13 @@ func (r *UserRow) AppendTo(b []byte) []byte {
 	b = binary.LittleEndian.AppendUint64(b, r.Node)
 	b = binary.AppendUvarint(b, r.Sequence)
 	b = appendEntry(b, r.Newest)
-	return binary.AppendVarint(b, r.BannedUntilMs)
+	b = binary.AppendVarint(b, r.BannedUntilMs)
+	n := r.BanNote
+	if n == nil {
+		return append(b, 0)
+	}
+	b = binary.AppendVarint(appendUser(append(b, 1), n.By), n.AtMs)
+	return append(binary.AppendUvarint(b, uint64(len(n.Why))), n.Why...)
 }
 
 // DecodeUserRow decodes a row; an error wraps ErrCorrupt.
@@ -208,6 +230,13 @@ func DecodeUserRow(b []byte) (UserRow, error) {
 	r := UserRow{Colour: board.Colour(d.byte()), Turn: d.uvarint(), Nonce: d.fixed64(), At: d.point()}
 	r.AtMs, r.SettingsVersion, r.Node = d.varint(), d.uvarint(), d.fixed64()
 	r.Sequence, r.Newest, r.BannedUntilMs = d.uvarint(), d.entry(), d.varint()
+	switch noted := d.byte(); noted {
+	case 0:
+	case 1:
+		r.BanNote = &BanNote{By: d.user(), AtMs: d.varint(), Why: d.text(board.WhyBytesMax)}
+	default:
+		d.fail(fmt.Sprintf("ban with note %d", noted))
+	}
 	return r, d.end()
 }
 

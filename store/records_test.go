@@ -35,8 +35,16 @@ func drawUserRow(t *rapid.T) store.UserRow {
 		Turn: rapid.Uint64().Draw(t, "turn"), Nonce: rapid.Uint64().Draw(t, "nonce"), At: drawPoint(t),
 		Colour: board.Colour(rapid.Byte().Draw(t, "colour")), AtMs: rapid.Int64().Draw(t, "at"),
 		SettingsVersion: rapid.Uint64().Draw(t, "settings"), Node: rapid.Uint64().Draw(t, "node"),
-		Sequence: rapid.Uint64().Draw(t, "sequence"), Newest: drawEntry(t), BannedUntilMs: rapid.Int64().Draw(t, "banned"),
+		Sequence: rapid.Uint64().Draw(t, "sequence"), Newest: drawEntry(t), Ban: drawBan(t),
 	}
+}
+
+func drawBan(t *rapid.T) store.Ban {
+	ban := store.Ban{BannedUntilMs: rapid.Int64().Draw(t, "banned")}
+	if rapid.Bool().Draw(t, "noted") {
+		ban.BanNote = &store.BanNote{By: drawUser(t), Why: rapid.StringN(-1, -1, board.WhyBytesMax).Draw(t, "why"), AtMs: rapid.Int64().Draw(t, "banned at")}
+	}
+	return ban
 }
 
 func drawCharge(t *rapid.T, shard int) store.Charge {
@@ -84,7 +92,7 @@ func TestRecordsSurviveTheirEncoding(t *testing.T) {
 	t.Run("UserRow", func(t *testing.T) {
 		rapid.Check(t, func(t *rapid.T) {
 			want := drawUserRow(t)
-			if got, err := store.DecodeUserRow(want.AppendTo(nil)); err != nil || got != want {
+			if got, err := store.DecodeUserRow(want.AppendTo(nil)); err != nil || !reflect.DeepEqual(got, want) {
 				t.Fatalf("%+v became %+v, %v", want, got, err)
 			}
 		})
@@ -127,7 +135,9 @@ func records() map[string]struct {
 	encoded []byte
 	decode  func([]byte) error
 } {
-	row := store.UserRow{Turn: 300, Nonce: 7, At: board.Point{X: 999, Y: 1}, Colour: 5, AtMs: 1_700_000_000_000, SettingsVersion: 3, Node: 9, Sequence: 44, Newest: board.Entry{Block: 7, Version: 300}, BannedUntilMs: 1}
+	row := store.UserRow{Turn: 300, Nonce: 7, At: board.Point{X: 999, Y: 1}, Colour: 5, AtMs: 1_700_000_000_000, SettingsVersion: 3, Node: 9, Sequence: 44, Newest: board.Entry{Block: 7, Version: 300}, Ban: store.Ban{BannedUntilMs: 1}}
+	banned := row
+	banned.BanNote = &store.BanNote{By: "operator", Why: "spam", AtMs: 1_700_000_000_001}
 	state := store.ShardState{LastAtMs: 1_700_000_000_000, Open: []store.Charge{{
 		Ticket: board.Ticket{Shard: 3, Commit: 70_000, Index: 300}, User: "ada", Turn: 2, Nonce: 8, At: board.Point{X: 5, Y: 6}, Colour: 1, AtMs: 1_699_999_999_000, Node: 1,
 		UserPrevious: board.Entry{Block: 300, Version: 3},
@@ -145,6 +155,7 @@ func records() map[string]struct {
 		decode  func([]byte) error
 	}{
 		"UserRow":     {row.AppendTo(nil), func(b []byte) error { _, err := store.DecodeUserRow(b); return err }},
+		"banned":      {banned.AppendTo(nil), func(b []byte) error { _, err := store.DecodeUserRow(b); return err }},
 		"ShardState":  {state.AppendTo(nil), func(b []byte) error { _, err := store.DecodeShardState(3, b); return err }},
 		"BlockCommit": {commit.AppendTo(nil), func(b []byte) error { _, err := store.DecodeBlockCommit(b); return err }},
 		"BlockState":  {block.AppendTo(nil), func(b []byte) error { _, err := store.DecodeBlockState(b); return err }},

@@ -38,6 +38,7 @@ func (s *Server) adminHandler() http.Handler {
 		"GET /admin/v1/settings":         s.adminSettings,
 		"GET /admin/v1/settings/history": s.adminHistory,
 		"PUT /admin/v1/settings":         s.adminChangeSettings,
+		"GET /admin/v1/bans":             s.adminBans,
 		"POST /admin/v1/bans":            s.adminBan,
 		"DELETE /admin/v1/bans/{user}":   s.adminUnban,
 		"POST /admin/v1/clear":           s.adminClear,
@@ -296,6 +297,15 @@ type ban struct {
 	UntilMs *int64 `json:"until_ms"` // Unix milliseconds; none: for ever
 	By      string `json:"by"`
 	Why     string `json:"why"`
+}
+
+func (s *Server) adminBans(w http.ResponseWriter, r *http.Request) {
+	bans, err := s.deps.Admin.Bans(r.Context())
+	if err != nil {
+		s.askFailed(w, r, err)
+		return
+	}
+	writeJSON(w, http.StatusOK, "no-store", append([]board.Ban{}, bans...))
 }
 
 func (s *Server) adminBan(w http.ResponseWriter, r *http.Request) {

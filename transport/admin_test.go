@@ -25,7 +25,7 @@ func (h *harness) admin(method, path, body string, header ...string) response {
 func TestAdminToken(t *testing.T) {
 	h := start(t, nil)
 	paths := []string{
-		"GET /admin/v1/settings", "GET /admin/v1/settings/history", "PUT /admin/v1/settings", "POST /admin/v1/bans", "DELETE /admin/v1/bans/ann",
+		"GET /admin/v1/settings", "GET /admin/v1/settings/history", "PUT /admin/v1/settings", "GET /admin/v1/bans", "POST /admin/v1/bans", "DELETE /admin/v1/bans/ann",
 		"POST /admin/v1/clear", "GET /admin/v1/jobs", "GET /admin/v1/status", "POST /admin/v1/verify", "GET /metrics", "GET /debug/pprof/",
 		"GET /debug/pprof/heap", "POST /debug/free-memory", "GET /nothing",
 	}

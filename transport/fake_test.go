@@ -191,6 +191,12 @@ func (f *fakeSystem) Ban(_ context.Context, user board.UserID, untilMs int64, by
 	return nil
 }
 
+func (f *fakeSystem) Bans(context.Context) ([]board.Ban, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return []board.Ban{{User: "ann", UntilMs: 5, By: "zoe", Why: "spam", AtMs: 1}}, f.adminErr
+}
+
 func (f *fakeSystem) Clear(_ context.Context, rect board.Rect, by, why string) (board.Job, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -63,8 +63,10 @@ type Admin interface {
 	SettingsHistory(ctx context.Context) ([]board.SettingsRecord, error)
 	// ChangeSettings makes next the successor of the version base; board.ErrConflict when base is not the newest.
 	ChangeSettings(ctx context.Context, base uint64, next board.Settings, by, why string) (board.SettingsRecord, error)
-	// Ban bans a user until untilMs (Unix milliseconds); 0 lifts the ban.
+	// Ban bans a user until untilMs (Unix milliseconds); 0 lifts the ban. By and why are kept.
 	Ban(ctx context.Context, user board.UserID, untilMs int64, by, why string) error
+	// Bans returns the newest ban of each user, lifted and ended ones included, the newest first.
+	Bans(ctx context.Context) ([]board.Ban, error)
 	Clear(ctx context.Context, rect board.Rect, by, why string) (board.Job, error)
 	Jobs(ctx context.Context) ([]board.Job, error)
 	Status(ctx context.Context) board.Status

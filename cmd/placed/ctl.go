@@ -26,7 +26,7 @@ type ctlCommand struct {
 	Timeout time.Duration `default:"30s" help:"For everything but verify."`
 
 	Settings settingsCommand `cmd:"" help:"Read and change the live settings."`
-	Ban      banCommand      `cmd:"" help:"Keep a user from placing."`
+	Ban      banCommand      `cmd:"" help:"Keep a user from placing; list who is banned."`
 	Unban    unbanCommand    `cmd:"" help:"Take a ban back."`
 	Clear    clearCommand    `cmd:"" help:"Set every tile of a rectangle back to colour 0."`
 	Jobs     jobsCommand     `cmd:"" help:"Show operators' writes and how far they are."`

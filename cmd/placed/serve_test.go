@@ -277,7 +277,9 @@ func TestCtl(t *testing.T) {
 		{"settings", "set", "--no-protect"},
 		{"settings", "history"},
 		{"ban", "somebody", "--for", "1h", "--why", "test"},
+		{"ban", "list"},
 		{"unban", "somebody"},
+		{"ban", "list", "--all"},
 		{"clear", "0,0,10,10", "--wait", "--why", "test"},
 		{"jobs"},
 		{"status"},
@@ -294,6 +296,11 @@ func TestCtl(t *testing.T) {
 	decode(t, s.ctl("-o", "json", "settings", "history"), &history)
 	if last := history[len(history)-1]; len(history) != 7 || last.Version != 7 || history[1].Why != "test" || history[1].By == "" || len(history[3].Protected) != 2 {
 		t.Errorf("the history is %+v", history)
+	}
+	var bans []board.Ban
+	decode(t, s.ctl("-o", "json", "ban", "list", "--all"), &bans)
+	if len(bans) != 1 || bans[0].UntilMs != 0 || bans[0].By == "" || bans[0].AtMs == 0 {
+		t.Errorf("bans are %+v", bans)
 	}
 	var report board.VerifyReport
 	if decode(t, s.ctl("-o", "json", "verify"), &report); report.Count != 0 {
