@@ -44,6 +44,9 @@ type Feed struct {
 	ring        []ringEntry
 	ringBytes   int
 	sections    []wire.Section
+	watched     bool
+	placed      []board.PlacedTile // since the newest frame, for those who watch
+	lost        bool               // more than placed says
 	out         []FeedEffect
 }
 
@@ -151,6 +154,9 @@ func (f *Feed) tilesApplied(wallMs int64, m TilesApplied) {
 			c.head++
 			c.waiting = append(c.waiting, wire.Tile{Index: t.Tile, Colour: t.Colour})
 			f.touch(c)
+			if f.watched {
+				f.placed = append(f.placed, board.PlacedTile{At: t.Chunk.Point(int(t.Tile)), Colour: t.Colour, Kind: t.Kind, User: t.User})
+			}
 		default:
 			c.heard = max(c.heard, t.Sequence)
 			f.gap(wallMs, m.Block)
@@ -192,6 +198,7 @@ func (f *Feed) blockImages(m BlockImages) {
 		if image.Sequence <= c.head {
 			continue
 		}
+		f.watchImage(c, image.Tiles)
 		c.head, c.set, c.setAt, c.waiting = image.Sequence, image.Tiles, image.Sequence, c.waiting[:0]
 		f.touch(c)
 	}
@@ -210,6 +217,7 @@ func (f *Feed) makeFrame(wallMs int64) {
 	if len(f.dirty) == 0 {
 		return
 	}
+	defer f.tellWatchers()
 	slices.SortFunc(f.dirty, func(a, b *feedChunk) int { return int(a.id) - int(b.id) })
 	sections := make([]wire.Section, 0, len(f.dirty))
 	marks := make([]ChunkMark, 0, len(f.dirty))
@@ -236,6 +244,34 @@ func (f *Feed) makeFrame(wallMs int64) {
 	sealed := wire.SealServer(&wire.Frame{Tick: f.tick, Sections: sections})
 	f.remember(ringEntry{tick: f.tick, atMs: wallMs, sealed: sealed})
 	f.emit(ToSubscribers{FrameMade{Tick: f.tick, Whole: sealed, Sections: sections, Marks: marks, Hashes: f.hashes}})
+}
+
+// Watch has every placement told from now on, by TellWatchers.
+func (f *Feed) Watch() { f.watched = true }
+
+// watchImage tells those who watch how an image differs from what they know of the chunk; of a feed that has started again
+// nobody knows what they know.
+func (f *Feed) watchImage(c *feedChunk, image *board.Tiles) {
+	switch {
+	case !f.watched:
+		return
+	case f.restarted && c.head == 0:
+		f.lost = true
+		return
+	}
+	before := c.now()
+	for i, colour := range image {
+		if colour != before[i] {
+			f.placed = append(f.placed, board.PlacedTile{At: c.id.Point(i), Colour: colour})
+		}
+	}
+}
+
+func (f *Feed) tellWatchers() {
+	if len(f.placed) > 0 || f.lost {
+		f.emit(TellWatchers{Placed: f.placed, Lost: f.lost})
+	}
+	f.placed, f.lost = f.placed[:0], false
 }
 
 // apply brings the chunk to its head and returns the section that does the same to a client.
@@ -450,6 +486,12 @@ func (f *Feed) tilesNow(id board.ChunkID) ChunkImage {
 	if c == nil || c.head == 0 {
 		return ChunkImage{Chunk: id}
 	}
+	tiles := c.now()
+	return ChunkImage{Chunk: id, Sequence: c.head, Tiles: &tiles}
+}
+
+// now returns the chunk's tiles at its head.
+func (c *feedChunk) now() board.Tiles {
 	tiles := c.tiles
 	if c.set != nil {
 		tiles = *c.set
@@ -457,5 +499,5 @@ func (f *Feed) tilesNow(id board.ChunkID) ChunkImage {
 	for _, t := range c.waiting {
 		tiles[t.Index] = t.Colour
 	}
-	return ChunkImage{Chunk: id, Sequence: c.head, Tiles: &tiles}
+	return tiles
 }

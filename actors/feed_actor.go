@@ -13,6 +13,9 @@ import (
 // roundDone tells how long a subscriber took to write a frame. From: a subscriber.
 type roundDone struct{ took time.Duration }
 
+// watchFeed asks the feed to tell every placement. From: System.WatchPlacements.
+type watchFeed struct{}
+
 // feedActor is the shell around Feed. It keeps the pace of the ticks and the newest board body.
 type feedActor struct {
 	sys        *System
@@ -29,9 +32,14 @@ func (a *feedActor) Receive(ctx actor.Context) {
 	case *actor.Started:
 		a.core = NewFeed(a.sys.meta.Epoch, a.sys.node.Incarnation, a.sys.tick.Load(), a.sys.post.rules.Load())
 		a.intervalMs = FeedTickMs
+		if a.sys.watchers.any() {
+			a.core.Watch()
+		}
 		go a.sys.touchBlocks()
 	case *actor.Restarting:
 		a.sys.metrics.restarts.WithLabelValues("feed").Inc()
+	case watchFeed:
+		a.core.Watch()
 	case roundDone:
 		a.pace(m.took)
 	case FeedTick:
@@ -88,6 +96,8 @@ func (a *feedActor) do(effects []FeedEffect) {
 			a.sys.post.toSubscriber(e.Subscriber, e.Message)
 		case AskBlock:
 			a.sys.post.toBlock(e.Block, PullBlock(e))
+		case TellWatchers:
+			a.sys.watchers.tell(e)
 		}
 	}
 }

@@ -22,7 +22,9 @@ type AppliedTile struct {
 	Chunk    board.ChunkID
 	Tile     uint16
 	Colour   board.Colour
+	Kind     board.Kind
 	Sequence uint64
+	User     board.UserID
 }
 
 // BlockImages brings a block's chunks as they stand. From: a region, once it has loaded the block or was asked. Crosses nodes.
@@ -109,9 +111,16 @@ type ToSubscriber struct {
 	Message    SubscriberMessage
 }
 
+// TellWatchers gives what the newest frame shows to those who watch every placement.
+type TellWatchers struct {
+	Placed []board.PlacedTile // valid until the core's next message
+	Lost   bool               // more has happened than Placed says: look at the board
+}
+
 // AskBlock asks the region that runs a block for its images. Answer: BlockImages.
 type AskBlock struct{ Block board.BlockID }
 
 func (ToSubscribers) feedEffect() {}
 func (ToSubscriber) feedEffect()  {}
 func (AskBlock) feedEffect()      {}
+func (TellWatchers) feedEffect()  {}

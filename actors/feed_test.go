@@ -365,3 +365,41 @@ func TestFeedTellsTilesAndColours(t *testing.T) {
 		t.Errorf("colour off the board: %+v", a)
 	}
 }
+
+// Those who watch hear every placement once, with its user, and of an image what it changes.
+func TestFeedTellsWatchers(t *testing.T) {
+	r := newFeedRig(t)
+	r.applied(chunk0, 1, t3(5, 1))
+	none[TellWatchers](t, r.frame())
+	r.feed.Watch()
+	tile := AppliedTile{Chunk: chunk0, Tile: 6, Colour: 2, Kind: board.KindClear, Sequence: 2, User: "ann"}
+	r.send(TilesApplied{Tiles: []AppliedTile{tile, tile}}) // a repeat is none
+	told := one[TellWatchers](t, r.frame())
+	if want := []board.PlacedTile{{At: chunk0.Point(6), Colour: 2, Kind: board.KindClear, User: "ann"}}; !slices.Equal(told.Placed, want) || told.Lost {
+		t.Fatalf("told %+v", told)
+	}
+	none[TellWatchers](t, r.frame())
+	r.applied(chunk0, 3, t3(7, 3))
+	r.image(chunk0, 9, t3(5, 1), t3(6, 4), t3(7, 3))
+	told = one[TellWatchers](t, r.frame())
+	if want := []board.PlacedTile{{At: chunk0.Point(7), Colour: 3}, {At: chunk0.Point(6), Colour: 4}}; !slices.Equal(told.Placed, want) || told.Lost {
+		t.Fatalf("of an image %+v", told)
+	}
+}
+
+// A feed that has started again does not know what those who watch know.
+func TestFeedThatStartedAgainTellsOfALoss(t *testing.T) {
+	r := newFeedRig(t)
+	r.feed = NewFeed(77, 88, 4, r.rules)
+	r.feed.Watch()
+	r.image(chunk0, 9, t3(5, 1))
+	if told := one[TellWatchers](t, r.frame()); !told.Lost {
+		t.Fatalf("told %+v", told)
+	}
+}
+
+// frame lets the next tick come and returns all its effects.
+func (r *feedRig) frame() []FeedEffect {
+	r.nowMs += FeedTickMs
+	return r.send(FeedTick{})
+}

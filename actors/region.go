@@ -309,7 +309,7 @@ func appliedTiles(placements []board.Placement) []AppliedTile {
 	tiles := make([]AppliedTile, len(placements))
 	for i := range placements {
 		p := &placements[i]
-		tiles[i] = AppliedTile{Chunk: p.Chunk, Tile: p.Tile, Colour: p.Colour, Sequence: p.Sequence}
+		tiles[i] = AppliedTile{Chunk: p.Chunk, Tile: p.Tile, Colour: p.Colour, Kind: p.Kind, Sequence: p.Sequence, User: p.User}
 	}
 	return tiles
 }

@@ -102,7 +102,7 @@ func TestBlockJudgesTickets(t *testing.T) {
 	if answer.To != nodeB.Address || answer.Message.Shard != 7 || !slices.Equal(answer.Message.Results, want) {
 		t.Fatalf("answered %+v", answer)
 	}
-	if p := one[Publish](t, effects).Message; p.Version != 1 || len(p.Tiles) != 2 || p.Tiles[0] != (AppliedTile{Chunk: 0, Tile: uint16(tile.Tile()), Colour: 1, Sequence: 1}) {
+	if p := one[Publish](t, effects).Message; p.Version != 1 || len(p.Tiles) != 2 || p.Tiles[0] != (AppliedTile{Chunk: 0, Tile: uint16(tile.Tile()), Colour: 1, Sequence: 1, User: a.User}) {
 		t.Fatalf("published %+v", p)
 	}
 	if again := one[AnswerShard](t, r.place(5, a)); !slices.Equal(again.Message.Results, want[:1]) {

@@ -242,6 +242,7 @@ func (f *simFeed) receive(m any) {
 			f.n.sub.box.put(e.Message)
 		case AskBlock:
 			w.send("pull", func() { w.owner(store.Block(e.Block)).toBlock(e.Block, PullBlock(e)) })
+		case TellWatchers:
 		}
 	}
 }

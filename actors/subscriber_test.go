@@ -91,7 +91,7 @@ func (r *subscriberRig) ask(m FeedMessage) {
 			r.tell(e.Message)
 		case ToSubscriber:
 			r.tell(e.Message)
-		case AskBlock:
+		case AskBlock, TellWatchers:
 		}
 	}
 }

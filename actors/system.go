@@ -105,6 +105,7 @@ type System struct {
 	blocks      atomic.Int64                // blocks of the living regions
 	tick        atomic.Uint64
 	body        bodyCache
+	watchers    watchers
 	bodyRules   atomic.Uint64 // settings version of the feed
 	refuse      atomic.Uint32 // board.Code
 	draining    atomic.Bool

@@ -164,6 +164,37 @@ func placementAt(ctx context.Context, st store.Store, p board.Point, version uin
 	return nil, fmt.Errorf("commit %d does not place the tile: %w", version, store.ErrCorrupt)
 }
 
+// watchers are those who hear of every placement.
+type watchers struct {
+	mu  sync.RWMutex // guards all
+	all []func(placed []board.PlacedTile, lost bool)
+}
+
+func (w *watchers) any() bool {
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	return len(w.all) > 0
+}
+
+func (w *watchers) tell(e TellWatchers) {
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	for _, told := range w.all {
+		told(e.Placed, e.Lost)
+	}
+}
+
+// WatchPlacements calls told after each frame that shows something new, from this moment on and until the system stops, with
+// the placements in it, each chunk's in their order. BoardBody shows them by then. Where the feed has seen only the result of
+// several placements, each tile that differs comes once, without a user; lost says that not even those are known and the board
+// has to be read anew. told is called by the feed: it must not block or ask for the board, and not keep placed.
+func (s *System) WatchPlacements(told func(placed []board.PlacedTile, lost bool)) {
+	s.watchers.mu.Lock()
+	s.watchers.all = append(s.watchers.all, told)
+	s.watchers.mu.Unlock()
+	s.root.Send(s.post.feed, watchFeed{})
+}
+
 // Settings returns the newest settings of this node.
 func (s *System) Settings() board.SettingsRecord { return s.post.rules.Load().Record }
 

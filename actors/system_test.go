@@ -567,3 +567,27 @@ func TestBoardComesBackFromSnapshotsAndJournals(t *testing.T) {
 		again.stopClean()
 	})
 }
+
+// Those who watch hear of a placement once the board shows it, with its user.
+func TestWatchPlacements(t *testing.T) {
+	bubble(t, mem.New(), nil, func(n *node) {
+		told := make(chan board.PlacedTile, 10)
+		n.WatchPlacements(func(placed []board.PlacedTile, lost bool) {
+			for _, p := range placed {
+				told <- p
+			}
+			if lost {
+				t.Error("nothing is lost")
+			}
+		})
+		n.want(n.place("ann", 1, 9, 250, 20), board.VerdictAccepted, 0)
+		if got, want := <-told, (board.PlacedTile{At: board.Point{X: 250, Y: 20}, Colour: 5, User: "ann"}); got != want {
+			t.Fatalf("told %+v, want %+v", got, want)
+		}
+		if body, err := wire.DecodeBoard(first(n.BoardBody())); err != nil || len(body.Chunks) != 1 {
+			t.Fatalf("the board does not show it yet: %v", err)
+		}
+	})
+}
+
+func first[A, B any](a A, _ B) A { return a }

@@ -121,5 +121,13 @@ type Placement struct {
 	UserPrevious    Entry  // the commit with the user's placement before, of the kinds user and import: a user's history is this chain
 }
 
+// PlacedTile is a placement as those need it who watch the board.
+type PlacedTile struct {
+	At     Point
+	Colour Colour
+	Kind   Kind
+	User   UserID // "" when only the result of several placements is known
+}
+
 // Point returns the placement's tile on the board.
 func (p *Placement) Point() Point { return p.Chunk.Point(int(p.Tile)) }
