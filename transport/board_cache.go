@@ -161,6 +161,6 @@ func (s *Server) serveRendition(w http.ResponseWriter, r *http.Request, out *ren
 	h["Content-Length"] = out.length
 	w.WriteHeader(http.StatusOK)
 	if r.Method != http.MethodHead {
-		w.Write(out.body)
+		writeWhole(w, r, out.body)
 	}
 }

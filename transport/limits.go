@@ -206,6 +206,7 @@ type peerConn struct {
 	unlimited bool
 	over      bool // above ConnectionsPerAddress when it came
 	closed    atomic.Bool
+	head      *heldHead // only the request's goroutine uses it: see writeWhole
 
 	// Of a request that a trusted proxy passed on (forwarded.go): a stand-in for the connection, with the client's address.
 	carrier *peerConn // the proxy's connection; nil for all others

@@ -25,6 +25,7 @@ import (
 // commands is the command line. Kong makes the names of commands and flags from those of the fields.
 type commands struct {
 	Storm       stormCommand       `cmd:"" help:"A placement storm: rate, latency, and whether the board is right."`
+	Board       boardCommand       `cmd:"" help:"Full boards over HTTP: against nginx serving the same bytes, and during a storm."`
 	Memory      memoryCommand      `cmd:"" help:"Resident memory per idle session."`
 	BigBoard    bigBoardCommand    `cmd:"" help:"Resident memory of a large board that is hardly used."`
 	Bytes       bytesCommand       `cmd:"" help:"Bytes on the wire per placement and session."`

@@ -48,6 +48,8 @@ func TestUsageErrorsAreOneLineAndCode2(t *testing.T) {
 		{"cassandra", "--concurrencies", "0"},
 		{"fanout", "--connections", "0"},
 		{"fanout", "--against-placed", "--pairs", "0"},
+		{"board", "--pairs", "0"},
+		{"board", "--read-rate", "0"},
 		{"memory", "--sessions", "0"},
 		{"big-board", "--touched", "2"},
 		{"bytes", "--rate", "0"},
@@ -66,7 +68,7 @@ func TestHelpNamesEveryCommandButTheHelpers(t *testing.T) {
 	if code != measure.ExitPass {
 		t.Fatalf("exit code %d", code)
 	}
-	for _, command := range []string{"storm", "memory", "big-board", "bytes", "restart", "slow-readers", "echo", "pebble", "cassandra", "fanout"} {
+	for _, command := range []string{"storm", "board", "memory", "big-board", "bytes", "restart", "slow-readers", "echo", "pebble", "cassandra", "fanout"} {
 		if !strings.Contains(stdout, "\n  "+command+" ") {
 			t.Errorf("help does not name %s", command)
 		}
@@ -100,6 +102,34 @@ func TestBaselinesPrintAndWriteTheirFigures(t *testing.T) {
 		var report measure.Report
 		if err := json.Unmarshal(body, &report); err != nil || report.Figures[figure] <= 0 {
 			t.Errorf("%s is %v in the results, error %v", figure, report.Figures[figure], err)
+		}
+	}
+}
+
+// TestBoardAgainstNginx goes the whole way of `bench board` in a second or two; its figures say nothing on a busy machine.
+func TestBoardAgainstNginx(t *testing.T) {
+	results := filepath.Join(t.TempDir(), "results.json")
+	code, stdout, stderr := bench(t, "board", "--pairs", "1", "--duration", "300ms", "--warmup", "50ms", "--connections", "4",
+		"--storm-rate", "200", "--storm-time", "1s", "--read-rate", "50", "--results", results)
+	if stderr != "" { // a figure off its limit is no error
+		t.Fatalf("exit code %d (nginx missing? run make deps)\n%s%s", code, stdout, stderr)
+	}
+	body, err := os.ReadFile(results)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var report measure.Report
+	if err := json.Unmarshal(body, &report); err != nil {
+		t.Fatal(err)
+	}
+	for _, figure := range []string{"boardPlainRatio", "boardGzipRatio", "boardKnownRatio", "boardPlainStormP99Ns", "boardGzipStormP99Ns"} {
+		if report.Figures[figure] <= 0 {
+			t.Errorf("%s is %v\n%s", figure, report.Figures[figure], stdout)
+		}
+	}
+	for _, check := range report.Checks {
+		if check.Invariant && check.Outcome != measure.Pass {
+			t.Errorf("%+v", check)
 		}
 	}
 }
