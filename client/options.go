@@ -19,7 +19,8 @@ type Options struct {
 	Name string
 	// Anonymous asks for an anonymous identity first, so that a session without a name may place tiles.
 	Anonymous bool
-	// Token is the identity of an earlier session (Session.Token), instead of Name or Anonymous.
+	// Token is the identity of an earlier session (Session.Token), or one of the board's identity provider (a JWT), instead of
+	// Name or Anonymous.
 	Token string
 
 	// Whole subscribes to the whole board. Boards above board.WholeBoardTilesMax are not sent whole.
@@ -34,9 +35,10 @@ type Options struct {
 
 	// Dial opens the TCP connections of the websocket; nil: a plain net.Dialer.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
-	// TLS configures wss; nil: the defaults.
+	// TLS configures https and wss; nil: the defaults.
 	TLS *tls.Config
-	// HTTPClient makes the requests of the session; nil: one shared by the process. It should have no cookie jar.
+	// HTTPClient makes the requests of the session; nil: one shared by the process, or with TLS one of its own. It should have
+	// no cookie jar.
 	HTTPClient *http.Client
 	// Logger hears of lost connections and healed divergences (debug and warn); nil: silence.
 	Logger *slog.Logger

@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -101,6 +102,9 @@ func newSession(base string, o Options) (*Session, error) {
 		api:  API{URL: u.String(), HTTPClient: o.HTTPClient},
 		done: make(chan struct{}), placer: make(chan struct{}, 1),
 	}
+	if o.TLS != nil && o.HTTPClient == nil {
+		s.api.HTTPClient = httpOver(o.TLS)
+	}
 	s.api.SetToken(o.Token)
 	s.dialer = websocket.Dialer{
 		NetDialContext: o.Dial, TLSClientConfig: o.TLS, Proxy: http.ProxyFromEnvironment, HandshakeTimeout: handshakeTimeout,
@@ -112,6 +116,16 @@ func newSession(base string, o Options) (*Session, error) {
 	}
 	return s, nil
 }
+
+// httpOver returns a client for the session's few requests that trusts whom its websocket trusts.
+func httpOver(config *tls.Config) *http.Client {
+	t := http.DefaultTransport.(*http.Transport).Clone()
+	t.TLSClientConfig, t.MaxIdleConnsPerHost, t.IdleConnTimeout = config.Clone(), 1, requestIdle
+	return &http.Client{Transport: t, Timeout: 2 * time.Minute}
+}
+
+// requestIdle is how long such a client keeps a connection for the next request.
+const requestIdle = 5 * time.Second
 
 // writeBuffers lends write buffers: an idle session holds none.
 var writeBuffers sync.Pool

@@ -215,8 +215,11 @@ func (x *tree) literal(l *ast.BasicLit, inTest bool) {
 func kebab(name string) string {
 	var b strings.Builder
 	for i, r := range name {
-		if unicode.IsUpper(r) && i > 0 && !unicode.IsUpper(rune(name[i-1])) {
-			b.WriteByte('-')
+		if unicode.IsUpper(r) && i > 0 {
+			acronymEnds := i+1 < len(name) && unicode.IsLower(rune(name[i+1])) // TLSCert: tls-cert
+			if !unicode.IsUpper(rune(name[i-1])) || acronymEnds {
+				b.WriteByte('-')
+			}
 		}
 		b.WriteRune(unicode.ToLower(r))
 	}

@@ -13,14 +13,16 @@ func (p Partition) Valid() bool {
 		return p.Index < board.Shards
 	case ClassBlock:
 		return board.BlockID(p.Index).Valid()
-	case ClassSettings:
+	case ClassSettings, ClassInvites:
 		return p.Index == 0
 	}
 	return false
 }
 
 // Journal reports whether the partition keeps every commit's row for ever instead of rows replaced by key.
-func (p Partition) Journal() bool { return p.Class == ClassBlock || p.Class == ClassSettings }
+func (p Partition) Journal() bool {
+	return p.Class == ClassBlock || p.Class == ClassSettings || p.Class == ClassInvites
+}
 
 // Validate checks the rules that every commit obeys before it is sent. An error wraps ErrInvalid: the caller is at fault.
 func (c *Commit) Validate() error {

@@ -22,6 +22,7 @@ const (
 	ClassShard    Class = 1 // rows by user (ops: by job), replaced in place
 	ClassBlock    Class = 2 // a journal: one row a commit, kept for ever
 	ClassSettings Class = 3 // a journal of settings versions
+	ClassInvites  Class = 4 // a journal of invitations: made, taken, revoked
 )
 
 // Partition names one guarded piece of the store.
@@ -39,6 +40,9 @@ func Block(id board.BlockID) Partition { return Partition{ClassBlock, uint16(id)
 // Settings returns the partition of the settings.
 func Settings() Partition { return Partition{Class: ClassSettings} }
 
+// Invites returns the partition of the invitations.
+func Invites() Partition { return Partition{Class: ClassInvites} }
+
 // String returns the partition's name, as "shard/17".
 func (p Partition) String() string {
 	switch p.Class {
@@ -48,6 +52,8 @@ func (p Partition) String() string {
 		return fmt.Sprintf("block/%d/%d", board.BlockID(p.Index).Col(), board.BlockID(p.Index).Row())
 	case ClassSettings:
 		return "settings"
+	case ClassInvites:
+		return "invites"
 	}
 	return fmt.Sprintf("class%d/%d", p.Class, p.Index)
 }

@@ -21,7 +21,10 @@ type Config struct {
 	// SessionKey signs the tokens of signed-in users, at least SessionKeyBytes bytes. All nodes of a board share it. It is never
 	// logged.
 	SessionKey []byte
-	// SecureCookies marks cookies as fit for TLS only. Set it when people reach the node through TLS, by a proxy say.
+	// CertFile and KeyFile hold the certificate (with its chain) and the key of the public listener, as PEM; both "" for plain
+	// HTTP. They are read anew when they change.
+	CertFile, KeyFile string
+	// SecureCookies marks all cookies as fit for TLS only; those asked for over TLS, here or at a trusted proxy, are in any case.
 	SecureCookies bool
 	// AllowedOrigins may open sessions and post besides the own host: "https://example.org", exact, without a path.
 	AllowedOrigins []string
@@ -139,6 +142,9 @@ func (c *Config) Validate() error {
 	}
 	if len(c.SessionKey) < SessionKeyBytes {
 		fail("the session key is shorter than %d bytes", SessionKeyBytes)
+	}
+	if (c.CertFile == "") != (c.KeyFile == "") {
+		fail("TLS needs both a certificate and a key")
 	}
 	for _, o := range c.AllowedOrigins {
 		u, err := url.Parse(o)

@@ -565,3 +565,12 @@ func frame(bits byte, payload []byte) []byte {
 	}
 	return append(append(b, 0, 0, 0, 0), payload...)
 }
+
+// tryNew builds a server with the fake and throws it away.
+func tryNew(cfg Config) error {
+	fake := newFakeSystem()
+	_, err := New(cfg, Deps{
+		Sessions: fake, Placer: fake, Board: fake, Admin: fake, Registry: prometheus.NewRegistry(), Log: slog.New(slog.DiscardHandler),
+	})
+	return err
+}

@@ -30,6 +30,8 @@ type metrics struct {
 	signIns       map[string]prometheus.Counter // by kind
 	tokens        map[string]prometheus.Counter // bad tokens by reason
 	forwarded     map[string]prometheus.Counter // requests by what X-Forwarded-For was worth
+	reloads       map[string]prometheus.Counter // files read anew, by what they hold
+	reloadsFailed map[string]prometheus.Counter
 	snapshots     map[string]prometheus.Counter // board answers by cache result
 	adminCalls    map[string]prometheus.Counter // by result
 }
@@ -52,6 +54,9 @@ const (
 	tokenForged   = "forged"    // not signed by us, or malformed
 	tokenExpired  = "expired"   // signed by us once
 	tokenGivenUp  = "given_up"  // of an anonymous identity whose owner chose a name instead
+
+	reloadCertificate = "certificate" // of TLS
+	reloadKeys        = "jwt_keys"    // of who signs people in
 
 	forwardedUsed      = "used"      // a trusted proxy named the client
 	forwardedClaimed   = "claimed"   // so, and the client had written further addresses before its own
@@ -95,17 +100,19 @@ func newMetrics(reg *prometheus.Registry, s *Server) (*metrics, error) {
 		return m
 	}
 	m := &metrics{
-		refusals:  vec("placed_http_refusals_total", "Problems answered over HTTP, by code.", "code", problemCodes()...),
-		connects:  vec("placed_ws_connects_total", "Websocket upgrades, by result.", "result", connectOK, connectFailed),
-		messages:  vec("placed_ws_messages_total", "Messages acted on, by kind.", "kind", "subscribe", "place", "repair", "get_hashes"),
-		bad:       vec("placed_ws_bad_messages_total", "Messages not acted on and sessions ended for them, by reason.", "reason", badRate, badFlood, badMalformed, badText, badTooBig, badWebsocket, badSilent, badDraining, badSpectator),
-		sent:      counter("placed_ws_sent_messages_total", "Messages handed to sockets."),
-		sentBytes: counter("placed_ws_sent_bytes_total", "Bytes of the messages handed to sockets."),
-		slow:      counter("placed_ws_slow_client_drops_total", "Messages not taken because the socket was still full."),
-		kept:      counter("placed_ws_partial_writes_total", "Messages of which a part had to wait for the socket."),
-		pings:     counter("placed_ws_pings_total", "Pings sent to silent sessions."),
-		signIns:   vec("placed_sign_ins_total", "Identities handed out, by kind.", "kind", signInAnon, signInNamed),
-		tokens:    vec("placed_bad_tokens_total", "Session tokens refused, by reason.", "reason", tokenForged, tokenExpired, tokenGivenUp),
+		refusals:      vec("placed_http_refusals_total", "Problems answered over HTTP, by code.", "code", problemCodes()...),
+		connects:      vec("placed_ws_connects_total", "Websocket upgrades, by result.", "result", connectOK, connectFailed),
+		messages:      vec("placed_ws_messages_total", "Messages acted on, by kind.", "kind", "subscribe", "place", "repair", "get_hashes"),
+		bad:           vec("placed_ws_bad_messages_total", "Messages not acted on and sessions ended for them, by reason.", "reason", badRate, badFlood, badMalformed, badText, badTooBig, badWebsocket, badSilent, badDraining, badSpectator),
+		sent:          counter("placed_ws_sent_messages_total", "Messages handed to sockets."),
+		sentBytes:     counter("placed_ws_sent_bytes_total", "Bytes of the messages handed to sockets."),
+		slow:          counter("placed_ws_slow_client_drops_total", "Messages not taken because the socket was still full."),
+		kept:          counter("placed_ws_partial_writes_total", "Messages of which a part had to wait for the socket."),
+		pings:         counter("placed_ws_pings_total", "Pings sent to silent sessions."),
+		signIns:       vec("placed_sign_ins_total", "Identities handed out, by kind.", "kind", signInAnon, signInNamed),
+		tokens:        vec("placed_bad_tokens_total", "Session tokens refused, by reason.", "reason", tokenForged, tokenExpired, tokenGivenUp),
+		reloads:       vec("placed_reloads_total", "Changed files read anew, by what they hold.", "what", reloadCertificate, reloadKeys),
+		reloadsFailed: vec("placed_reloads_failed_total", "Changed files that cannot be used, by what they hold.", "what", reloadCertificate, reloadKeys),
 		forwarded: vec("placed_forwarded_requests_total", "Requests of trusted proxies and requests with X-Forwarded-For, by what became of it.", "result",
 			forwardedUsed, forwardedClaimed, forwardedMalformed, forwardedNone, forwardedUntrusted),
 		snapshots: vec("placed_snapshot_requests_total", "Answers to requests for the board, by state of the cache.", "cache", snapshotHit, snapshotMiss, snapshot304, snapshotWait),
@@ -124,6 +131,8 @@ func newMetrics(reg *prometheus.Registry, s *Server) (*metrics, error) {
 		m.closes[code] = closes[strconv.Itoa(code)]
 	}
 	m.closesOther = closes["other"]
+	add(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "placed_tls_certificate_end_seconds", Help: "When the certificate ends, in Unix seconds; 0 without one."},
+		s.certificateEnd))
 	add(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "placed_ws_connections", Help: "Open websocket sessions."},
 		func() float64 { return float64(s.sessionCount()) }))
 	return m, errors.Join(errs...)

@@ -3,6 +3,7 @@ package transport
 import (
 	"context"
 	"crypto/rand"
+	"crypto/tls"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -16,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/placed-board/placed/board"
+	"github.com/placed-board/placed/internal/reload"
 	"github.com/placed-board/placed/wire"
 )
 
@@ -94,6 +96,9 @@ type Server struct {
 	limits  *limits
 	signer  *signer
 	givenUp *givenUp
+
+	certificate *reload.Kept[*tls.Certificate] // of the public listener; nil for plain HTTP
+
 	routes  *http.ServeMux
 	cross   *http.CrossOriginProtection
 	origins map[string]bool // allowed besides the own host, as "https://example.org:444"
@@ -130,6 +135,9 @@ func New(cfg Config, deps Deps) (*Server, error) {
 	}
 	var salt [6]byte
 	rand.Read(salt[:])
+	if err := s.openCertificate(); err != nil {
+		return nil, err
+	}
 	s.salt = hex.EncodeToString(salt[:])
 	s.limits = newLimits(&s.cfg, s.metrics)
 	s.signer = newSigner(cfg.SessionKey)
@@ -256,9 +264,9 @@ func (s *Server) Run(ctx context.Context) error {
 	return failed
 }
 
-// Serve serves the public routes on a listener of the caller's, until Drain or Close.
+// Serve serves the public routes on a listener of the caller's, over TLS with a certificate, until Drain or Close.
 func (s *Server) Serve(ln net.Listener) error {
-	return ignoreClosed(s.public.Serve(&peerListener{Listener: ln, limits: s.limits}))
+	return ignoreClosed(s.public.Serve(s.secured(&peerListener{Listener: ln, limits: s.limits})))
 }
 
 func ignoreClosed(err error) error {

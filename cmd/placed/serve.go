@@ -305,10 +305,10 @@ func (c *serveCommand) announce(s *streams, server *transport.Server, system *ac
 	}
 	address, err := netip.ParseAddr(host)
 	loopback := err == nil && address.IsLoopback()
-	fmt.Fprintf(s.out, "  board      http://localhost:%s\n", port)
+	fmt.Fprintf(s.out, "  board      %slocalhost:%s\n", c.scheme(), port)
 	if !loopback {
 		for _, a := range lanAddresses(address) {
-			fmt.Fprintf(s.out, "             http://%s\n", net.JoinHostPort(a, port))
+			fmt.Fprintf(s.out, "             %s%s\n", c.scheme(), net.JoinHostPort(a, port))
 		}
 	}
 	if a := server.AdminAddr(); a != nil {

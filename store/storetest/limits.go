@@ -154,7 +154,7 @@ func testModel(t *testing.T, o Opener, model Model) {
 	r := rand.New(rand.NewPCG(seed, 1))
 	s := open(t, o)
 	blocks := []board.BlockID{0, board.NewBlockID(1, 0), board.NewBlockID(0, 1)}
-	partitions := []store.Partition{store.Settings(), store.Shard(0), store.Shard(1), store.Block(blocks[0]), store.Block(blocks[1])}
+	partitions := []store.Partition{store.Settings(), store.Invites(), store.Shard(0), store.Shard(1), store.Block(blocks[0]), store.Block(blocks[1])}
 	for step := range steps {
 		p := partitions[r.IntN(len(partitions))]
 		switch n := r.IntN(100); {

@@ -1,0 +1,102 @@
+package main
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/placed-board/placed/board"
+	"github.com/placed-board/placed/client"
+)
+
+// certificate writes a self-signed certificate of 127.0.0.1, and returns its files and who trusts it.
+func certificate(t *testing.T, dir string) (cert, key string, trust *tls.Config) {
+	t.Helper()
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, DNSNames: []string{"localhost"},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &private.PublicKey, private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	keyDER, err := x509.MarshalPKCS8PrivateKey(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert, key = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+	certPEM := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+	for path, content := range map[string][]byte{cert: certPEM, key: pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER})} {
+		if err := os.WriteFile(path, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	trust = &tls.Config{RootCAs: x509.NewCertPool()}
+	trust.RootCAs.AppendCertsFromPEM(certPEM)
+	return cert, key, trust
+}
+
+// TestTLSFromEndToEnd plays over TLS: the Go client signs in, mirrors the board and places a tile, which another one sees.
+func TestTLSFromEndToEnd(t *testing.T) {
+	cert, key, trust := certificate(t, t.TempDir())
+	s := serve(t, "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--width", "100", "--height", "100", "--tls-cert", cert, "--tls-key", key)
+	ctx, cancel := context.WithTimeout(t.Context(), askWithin)
+	defer cancel()
+	dial := func(name string) *client.Session {
+		t.Helper()
+		session, err := client.Dial(ctx, s.board, client.Options{Name: name, Whole: true, Mirror: true, TLS: trust})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = session.Close() })
+		return session
+	}
+	ann, bob := dial("ann"), dial("bob")
+	at := board.Point{X: 3, Y: 4}
+	if outcome, err := ann.Place(ctx, at, 5); err != nil || outcome.Verdict == board.VerdictRefused {
+		t.Fatalf("%+v %v", outcome, err)
+	}
+	await(t, "the other one to see it", func() bool { colour, known := bob.Tile(at); return known && colour == 5 })
+	if _, err := client.Dial(ctx, s.board, client.Options{}); err == nil || !strings.Contains(err.Error(), "certificate") {
+		t.Errorf("one who does not trust the certificate: %v", err)
+	}
+}
+
+// TestTLSFilesAreChecked: half of a pair, or files that are none, are told before anything is written.
+func TestTLSFilesAreChecked(t *testing.T) {
+	dir := t.TempDir()
+	cert, key, _ := certificate(t, dir)
+	for _, c := range []struct {
+		args []string
+		code int
+		says string
+	}{
+		{[]string{"--tls-cert", cert}, 2, "both a certificate and a key"},
+		{[]string{"--tls-key", key}, 2, "both a certificate and a key"},
+		{[]string{"--tls-cert", key, "--tls-key", cert}, 1, "cert.pem"},
+		{[]string{"--tls-cert", filepath.Join(dir, "none.pem"), "--tls-key", key}, 1, "none.pem"},
+	} {
+		r := callLine(t.Context(), append([]string{"--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--data-dir", filepath.Join(dir, "data")}, c.args...)...)
+		if r.code != c.code || !strings.Contains(r.stderr, c.says) {
+			t.Errorf("%v: code %d, %s", c.args, r.code, r.stderr)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(dir, "data")); err == nil {
+		t.Error("something was written")
+	}
+}
