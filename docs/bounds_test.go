@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/placed-board/placed/cluster"
 	"github.com/placed-board/placed/store/cassandra"
 	"github.com/placed-board/placed/store/pebble"
 	"github.com/placed-board/placed/transport"
@@ -28,10 +29,12 @@ const module = "github.com/placed-board/placed/"
 var bounded = map[string]string{
 	"board": "board", "wire": "wire", "store": "store", "pebble": "store/pebble", "cassandra": "store/cassandra",
 	"actors": "actors", "transport": "transport", "client": "client", "placed": "cmd/placed",
+	"cluster": "cluster",
 }
 
 // configs hold the defaults that rows named Config.Field are compared with.
 var configs = map[string]any{
+	"cluster":   cluster.DefaultConfig(),
 	"transport": transport.DefaultConfig(), "pebble": pebble.DefaultConfig("."), "cassandra": cassandra.DefaultConfig(),
 }
 
