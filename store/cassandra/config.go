@@ -64,7 +64,7 @@ func DefaultConfig() Config {
 		Consistency:       "LOCAL_QUORUM",
 		SerialConsistency: "LOCAL_SERIAL",
 		Timeout:           3 * time.Second,
-		Slots:             16,
+		Slots:             32,
 	}
 }
 

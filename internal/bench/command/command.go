@@ -42,10 +42,14 @@ type commands struct {
 
 // output is where a command writes: people's text and the file of results.
 type output struct {
-	out     io.Writer
-	results string // path of results.json; empty for none
-	code    int    // exit code, set by finish
+	out      io.Writer
+	progress io.Writer // how far a long run is, a line a step
+	results  string    // path of results.json; empty for none
+	code     int       // exit code, set by finish
 }
+
+// say tells how far a long run is.
+func (o *output) say(format string, a ...any) { fmt.Fprintf(o.progress, "bench: "+format+"\n", a...) }
 
 // finish prints the report and keeps its exit code.
 func (o *output) finish(report *measure.Report) error {
@@ -90,7 +94,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintln(stderr, "bench:", err)
 		return measure.ExitFail
 	}
-	out := &output{out: stdout, code: measure.ExitPass}
+	out := &output{out: stdout, progress: stderr, code: measure.ExitPass}
 	parsed, err := parser.Parse(args)
 	if exit >= 0 { // --help has been printed
 		return exit

@@ -2,6 +2,7 @@ package command
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -21,11 +22,11 @@ var concurrencies = []int{1, 8, 32, 64, 128}
 
 // runPairs alternates a baseline and a closed-loop storm: a bare echo with as many sessions, or with the store cassandra
 // plain conditional inserts into the same Cassandra.
-func (c *stormCommand) runPairs(ctx context.Context, st *stage, report *measure.Report) error {
+func (c *stormCommand) runPairs(ctx context.Context, st *stage, report *measure.Report, out *output) error {
 	cassandra := c.Store == "cassandra" && c.URL == ""
-	name, limit := "echo/s", echoRatioMin
+	name, key, limit := "echo/s", "echoRoundTripsPerSecond", echoRatioMin
 	if cassandra {
-		name, limit = "conditional inserts/s", cassandraRatioMin
+		name, key, limit = "conditional inserts/s", "conditionalInsertsPerSecond", cassandraRatioMin
 	}
 	title := "pairs"
 	if cooldown := st.cooldown(); cooldown > 0 {
@@ -35,11 +36,21 @@ func (c *stormCommand) runPairs(ctx context.Context, st *stage, report *measure.
 	var ratios []float64
 	var checks [][]measure.Check
 	var last *stormRun
+	sweep := concurrencies
 	for pair := range c.Pairs {
-		base, err := c.baseline(ctx, cassandra, report)
+		var base float64
+		var err error
+		if cassandra {
+			// The first pair looks for the best concurrency, the others go on with that.
+			base, sweep, err = c.conditionalInserts(ctx, sweep, out)
+		} else {
+			base, err = c.echo(ctx)
+		}
 		if err != nil {
 			return fmt.Errorf("pair %d: %w", pair+1, err)
 		}
+		report.Figures[key] = base
+		out.say("pair %d of %d: %.0f %s; now the storm", pair+1, c.Pairs, base, name)
 		run, err := c.storm(ctx, st, stormExtras{name: fmt.Sprint(pair + 1)})
 		if err != nil {
 			return fmt.Errorf("pair %d: %w", pair+1, err)
@@ -85,20 +96,30 @@ func mergeChecks(runs [][]measure.Check) []measure.Check {
 	return merged
 }
 
-// baseline measures the other half of a pair, per second.
-func (c *stormCommand) baseline(ctx context.Context, cassandra bool, report *measure.Report) (float64, error) {
-	if cassandra {
-		steps, err := baseline.Cassandra(ctx, baseline.CassandraConfig{
-			Hosts: c.CassandraHosts, Concurrencies: concurrencies, Warmup: c.Warmup, Duration: c.Duration, Seed: c.Seed,
-		})
-		best, _ := baseline.BestStep(steps)
-		report.Figures["conditionalInsertsPerSecond"] = best.PerSecond
-		return best.PerSecond, err
+// conditionalInserts is the best rate of plain conditional inserts at the concurrencies, per second, and the concurrency that
+// reached it.
+func (c *stormCommand) conditionalInserts(ctx context.Context, sweep []int, out *output) (perSecond float64, best []int, err error) {
+	if len(sweep) > 1 {
+		out.say("conditional inserts at %d concurrencies, %v each", len(sweep), c.Warmup+c.Duration)
 	}
+	steps, err := baseline.Cassandra(ctx, baseline.CassandraConfig{
+		Hosts: c.CassandraHosts, Concurrencies: sweep, Warmup: c.Warmup, Duration: c.Duration, Seed: c.Seed,
+	})
+	if err != nil {
+		return 0, nil, err
+	}
+	step, ok := baseline.BestStep(steps)
+	if !ok {
+		return 0, nil, errors.New("no conditional insert was applied")
+	}
+	return step.PerSecond, []int{step.Concurrency}, nil
+}
+
+// echo is the rate of round trips of as many sessions against a bare echo, per second.
+func (c *stormCommand) echo(ctx context.Context) (perSecond float64, err error) {
 	result, err := baseline.Echo(ctx, baseline.EchoConfig{
 		Sessions: c.Users, PlaceBytes: baseline.PlaceBytes, AnswerBytes: baseline.AnswerBytes, Warmup: c.Warmup, Duration: c.Duration,
 	}, selfEcho...)
-	report.Figures["echoRoundTripsPerSecond"] = result.PerSecond
 	return result.PerSecond, err
 }
 

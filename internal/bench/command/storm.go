@@ -111,7 +111,7 @@ func (c *stormCommand) Run(ctx context.Context, out *output) (err error) {
 	}
 	defer func() { err = errors.Join(err, stopProfile()) }()
 	if c.Pairs > 0 {
-		if err := c.runPairs(ctx, st, report); err != nil {
+		if err := c.runPairs(ctx, st, report, out); err != nil {
 			return err
 		}
 		return out.finish(report)
