@@ -116,19 +116,9 @@ var ErrBounds = errors.New("actors: tile outside the board")
 // that commit, so the answer never contradicts the board (I6).
 func (s *System) Tile(ctx context.Context, p board.Point) (board.TileDetails, error) {
 	details := board.TileDetails{X: p.X, Y: p.Y}
-	if !s.post.rules.Load().Settings().Bounds().Contains(p) {
-		return details, ErrBounds
-	}
-	answer := make(chan TileKnown, 1)
-	s.post.toBlock(p.Block(), GetTile{At: p, Reply: func(k TileKnown) { offer(answer, k) }})
-	var known TileKnown
-	select {
-	case known = <-answer:
-	case <-ctx.Done():
-		return details, ctx.Err()
-	}
-	if !known.OK {
-		return details, fmt.Errorf("actors: tile %v: block is not loaded", p)
+	known, err := s.tileKnown(ctx, p)
+	if err != nil {
+		return details, err
 	}
 	details.Colour = known.Colour
 	if known.Version == 0 {
@@ -142,6 +132,24 @@ func (s *System) Tile(ctx context.Context, p board.Point) (board.TileDetails, er
 	details.Placed, details.User, details.AtMs = true, placement.User, placement.AtMs
 	details.Kind, details.Sequence = placement.Kind.String(), placement.Sequence
 	return details, nil
+}
+
+// tileKnown asks the tile's block for its colour and the commit that placed it last.
+func (s *System) tileKnown(ctx context.Context, p board.Point) (TileKnown, error) {
+	if !s.post.rules.Load().Settings().Bounds().Contains(p) {
+		return TileKnown{}, ErrBounds
+	}
+	answer := make(chan TileKnown, 1)
+	s.post.toBlock(p.Block(), GetTile{At: p, Reply: func(k TileKnown) { offer(answer, k) }})
+	select {
+	case known := <-answer:
+		if !known.OK {
+			return known, fmt.Errorf("actors: tile %v: block is not loaded", p)
+		}
+		return known, nil
+	case <-ctx.Done():
+		return TileKnown{}, ctx.Err()
+	}
 }
 
 // placementAt returns the last placement of a tile in one commit of its block.

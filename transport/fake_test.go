@@ -151,6 +151,25 @@ func (f *fakeSystem) Tile(_ context.Context, p board.Point) (board.TileDetails, 
 	return board.TileDetails{X: p.X, Y: p.Y, Colour: 5, Placed: true, User: "ann", AtMs: 99, Kind: "user", Sequence: 3}, f.tileErr
 }
 
+// TileHistory knows five placements, whose versions are 5 to 1.
+func (f *fakeSystem) TileHistory(_ context.Context, p board.Point, from board.HistoryCursor, limit int) ([]board.HistoryItem, board.HistoryCursor, error) {
+	if from.End() {
+		from = board.NewestIn(board.Entry{Block: p.Block(), Version: 5})
+	}
+	if from.Version > 5 || from.Block != p.Block() {
+		return nil, from, fmt.Errorf("fake: %w", board.ErrCursor)
+	}
+	items := []board.HistoryItem{}
+	for ; from.Version > 0 && len(items) < limit; from.Version-- {
+		items = append(items, board.HistoryItem{X: p.X, Y: p.Y, Colour: 5, User: "ann", AtMs: int64(from.Version), Kind: "user", Sequence: from.Version})
+	}
+	return items, from, f.tileErr
+}
+
+func (f *fakeSystem) UserHistory(ctx context.Context, _ board.UserID, from board.HistoryCursor, limit int) ([]board.HistoryItem, board.HistoryCursor, error) {
+	return f.TileHistory(ctx, board.Point{X: 1, Y: 2}, from, limit)
+}
+
 func (f *fakeSystem) Settings() board.SettingsRecord {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -274,7 +293,7 @@ func newServer(t testing.TB, change func(*Config)) (*Server, *fakeSystem, *prome
 	}
 	fake, reg, logs := newFakeSystem(), prometheus.NewRegistry(), &logBuffer{}
 	s, err := New(cfg, Deps{
-		Sessions: fake, Placer: fake, Board: fake, Admin: fake, Registry: reg,
+		Sessions: fake, Placer: fake, Board: fake, Admin: fake, History: fake, Registry: reg,
 		Log: slog.New(slog.NewTextHandler(logs, nil)),
 	})
 	if err != nil {
@@ -570,7 +589,7 @@ func frame(bits byte, payload []byte) []byte {
 func tryNew(cfg Config) error {
 	fake := newFakeSystem()
 	_, err := New(cfg, Deps{
-		Sessions: fake, Placer: fake, Board: fake, Admin: fake, Registry: prometheus.NewRegistry(), Log: slog.New(slog.DiscardHandler),
+		Sessions: fake, Placer: fake, Board: fake, Admin: fake, History: fake, Registry: prometheus.NewRegistry(), Log: slog.New(slog.DiscardHandler),
 	})
 	return err
 }

@@ -75,9 +75,13 @@ func (t *peerTable) get(key netip.Prefix, now time.Time) *peer {
 }
 
 func (t *peerTable) take(key netip.Prefix, now time.Time, interval time.Duration, burst int) (time.Duration, bool) {
+	return t.takeMore(key, now, 1, interval, burst)
+}
+
+func (t *peerTable) takeMore(key netip.Prefix, now time.Time, cost int, interval time.Duration, burst int) (time.Duration, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.get(key, now).tokens.take(now, 1, interval, burst)
+	return t.get(key, now).tokens.take(now, cost, interval, burst)
 }
 
 // connect counts a connection and returns the entry to release and how many connections it has now.
@@ -140,7 +144,13 @@ func (l *limits) exempt(addr netip.Addr) bool {
 
 // request takes one request of the address; it returns how long to wait when there were too many.
 func (l *limits) request(addr netip.Addr, now time.Time) (time.Duration, bool) {
-	return l.addresses.take(prefixOf(addr, addressBits4, addressBits6), now, time.Second/time.Duration(l.cfg.RequestsPerSecond), l.cfg.RequestsPerSecond)
+	return l.requests(addr, now, 1)
+}
+
+// requests takes the cost of several requests at once, at most what an address may ask for in a second.
+func (l *limits) requests(addr netip.Addr, now time.Time, cost int) (time.Duration, bool) {
+	perSecond := l.cfg.RequestsPerSecond
+	return l.addresses.takeMore(prefixOf(addr, addressBits4, addressBits6), now, min(cost, perSecond), time.Second/time.Duration(perSecond), perSecond)
 }
 
 // signIn takes one identity from the address's ration.

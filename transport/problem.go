@@ -54,6 +54,7 @@ const (
 	problemUpgrade     = "upgrade"
 	problemConnections = "connections"
 	problemBoardLarge  = "board_large"
+	problemPage        = "page"
 	problemRunning     = "running"
 	problemRefused     = "refused"
 	problemOutcome     = "outcome_unknown"
@@ -84,6 +85,7 @@ var ownProblems = map[string]struct {
 	problemUpgrade:     {http.StatusUpgradeRequired, "This address takes websocket connections only."},
 	problemConnections: {http.StatusTooManyRequests, "Too many connections from your address."},
 	problemBoardLarge:  {http.StatusUnprocessableEntity, "The board is too large to be sent whole: fetch its chunks."},
+	problemPage:        {http.StatusBadRequest, "That page is not one of this history: begin at its newest page."},
 	problemRunning:     {http.StatusConflict, "That is running already."},
 	problemRefused:     {http.StatusConflict, "That was refused: nothing has changed."},
 	problemOutcome:     {http.StatusServiceUnavailable, "Nobody knows yet whether that was done: look first, then ask again."},

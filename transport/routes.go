@@ -13,20 +13,22 @@ import (
 func (s *Server) publicRoutes() *http.ServeMux {
 	mux := http.NewServeMux()
 	for pattern, handler := range map[string]http.HandlerFunc{
-		"GET " + boardPath:               s.getBoard,
-		"GET /api/v1/board.png":          s.getBoardPNG,
-		"GET /api/v1/chunks/{col}/{row}": s.getChunk,
-		"GET /api/v1/tiles/{x}/{y}":      s.getTile,
-		"GET /api/v1/config":             s.getConfig,
-		"GET /api/v1/ws":                 s.serveWS,
-		"GET /api/v1/me":                 s.getMe,
-		"POST /api/v1/placements":        s.postPlacement,
-		"POST /api/v1/anonymous":         s.postAnonymous,
-		"POST /api/login/{name}":         s.postLogin,
-		"POST /api/logout":               s.postLogout,
-		"GET " + livezPath:               s.getLivez,
-		"GET " + readyzPath:              s.getReadyz,
-		"GET /{$}":                       s.getIndex,
+		"GET " + boardPath:                  s.getBoard,
+		"GET /api/v1/board.png":             s.getBoardPNG,
+		"GET /api/v1/chunks/{col}/{row}":    s.getChunk,
+		"GET /api/v1/tiles/{x}/{y}":         s.getTile,
+		"GET /api/v1/tiles/{x}/{y}/history": s.getTileHistory,
+		"GET /api/v1/users/{user}/history":  s.getUserHistory,
+		"GET /api/v1/config":                s.getConfig,
+		"GET /api/v1/ws":                    s.serveWS,
+		"GET /api/v1/me":                    s.getMe,
+		"POST /api/v1/placements":           s.postPlacement,
+		"POST /api/v1/anonymous":            s.postAnonymous,
+		"POST /api/login/{name}":            s.postLogin,
+		"POST /api/logout":                  s.postLogout,
+		"GET " + livezPath:                  s.getLivez,
+		"GET " + readyzPath:                 s.getReadyz,
+		"GET /{$}":                          s.getIndex,
 	} {
 		mux.HandleFunc(pattern, handler)
 		s.metrics.requests.WithLabelValues(pattern)

@@ -82,6 +82,7 @@ type Deps struct {
 	Placer   Placer
 	Board    BoardReader
 	Admin    Admin
+	History  Historian
 	Log      *slog.Logger
 	Registry *prometheus.Registry
 }
@@ -125,7 +126,7 @@ func New(cfg Config, deps Deps) (*Server, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	if deps.Sessions == nil || deps.Placer == nil || deps.Board == nil || deps.Admin == nil || deps.Log == nil || deps.Registry == nil {
+	if deps.Sessions == nil || deps.Placer == nil || deps.Board == nil || deps.Admin == nil || deps.History == nil || deps.Log == nil || deps.Registry == nil {
 		return nil, errors.New("transport: a dependency is missing")
 	}
 	s := &Server{cfg: cfg, deps: deps, log: deps.Log, sessions: map[*session]struct{}{}, origins: map[string]bool{}}

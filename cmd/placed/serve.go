@@ -99,7 +99,7 @@ func (c *serveCommand) Run(ctx context.Context, s *streams) error {
 		return errors.Join(err, st.Close())
 	}
 	server, err := transport.New(config, transport.Deps{
-		Sessions: system, Placer: system, Board: system, Admin: system, Log: log, Registry: registry,
+		Sessions: system, Placer: system, Board: system, Admin: system, History: system, Log: log, Registry: registry,
 	})
 	if err == nil {
 		err = c.listen(server)

@@ -11,8 +11,9 @@ import (
 // Rows of one answer. The driver's own paging is not used: a page is a query of its own, so that nothing is held while the
 // caller works on it.
 const (
-	journalPageRows = 256 // at most 8 MiB, by store.CommitRowBytesMax
-	shardPageRows   = 1000
+	journalPageRows   = 256 // at most 8 MiB, by store.CommitRowBytesMax
+	journalPageGrowth = 16  // from a page of one entry on
+	shardPageRows     = 1000
 )
 
 const (
@@ -80,8 +81,9 @@ func (s *Store) Journal(ctx context.Context, p store.Partition, from uint64) ite
 			yield(store.JournalEntry{}, err)
 			return
 		}
-		for next := max(from, 1); next <= head.Version; {
-			last := min(head.Version, s.bucketEnd(s.bucket(next)), next+journalPageRows-1)
+		entries := uint64(1) // most readers want no more
+		for next := max(from, 1); next <= head.Version; entries = min(entries*journalPageGrowth, journalPageRows) {
+			last := min(head.Version, s.bucketEnd(s.bucket(next)), next+entries-1)
 			page, err := s.journalPage(ctx, p, next, last)
 			if err != nil {
 				yield(store.JournalEntry{}, err)

@@ -194,7 +194,8 @@ func (s *Store) rowsPage(ctx context.Context, id store.Partition, from []byte) (
 	return page, nil
 }
 
-// Journal yields a journal's entries page by page, up to the version that was newest when it began.
+// Journal yields a journal's entries page by page, up to the version that was newest when it began. The first page is one
+// entry: tile details and histories want no more. The following ones grow up to journalPage.
 func (s *Store) Journal(ctx context.Context, id store.Partition, from uint64) iter.Seq2[store.JournalEntry, error] {
 	return func(yield func(store.JournalEntry, error) bool) {
 		head, err := s.Head(ctx, id)
@@ -202,8 +203,9 @@ func (s *Store) Journal(ctx context.Context, id store.Partition, from uint64) it
 			yield(store.JournalEntry{}, err)
 			return
 		}
-		for next := max(from, 1); next <= head.Version; {
-			page, err := s.journalPage(ctx, id, next, head.Version)
+		entries := 1
+		for next := max(from, 1); next <= head.Version; entries = min(entries*journalPageGrowth, journalPage) {
+			page, err := s.journalPage(ctx, id, next, min(head.Version, next+uint64(entries)-1))
 			if err != nil {
 				yield(store.JournalEntry{}, err)
 				return
@@ -230,7 +232,7 @@ func (s *Store) journalPage(ctx context.Context, id store.Partition, from, last 
 	}
 	var page []store.JournalEntry
 	size := 0
-	for ok := it.First(); ok && len(page) < journalPage && size < journalPageSize; ok = it.Next() {
+	for ok := it.First(); ok && size < journalPageSize; ok = it.Next() {
 		e := store.JournalEntry{Version: binary.BigEndian.Uint64(it.Key()[4:]), Value: append([]byte{}, it.Value()...)}
 		if e.Version != from+uint64(len(page)) {
 			break

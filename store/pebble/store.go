@@ -19,15 +19,16 @@ import (
 )
 
 const (
-	slowOperation   = 5 * time.Second // of the disk, worth a line in the log
-	slots           = 32              // commits in flight that keep the disk busy without waiting on each other
-	memTables       = 4               // written memtables that may wait for their flush before writes wait too
-	maxOpenFiles    = 500
-	bloomBits       = 10 // a key: about 1% of the lookups of absent rows read a table in vain
-	compactionsMax  = 2
-	journalPage     = 1000     // entries read at once
-	journalPageSize = 64 << 10 // bytes after which a page ends: a merge of all journals holds one of each
-	rowsPage        = 1000     // rows read at once
+	slowOperation     = 5 * time.Second // of the disk, worth a line in the log
+	slots             = 32              // commits in flight that keep the disk busy without waiting on each other
+	memTables         = 4               // written memtables that may wait for their flush before writes wait too
+	maxOpenFiles      = 500
+	bloomBits         = 10 // a key: about 1% of the lookups of absent rows read a table in vain
+	compactionsMax    = 2
+	journalPage       = 1000     // entries read at once
+	journalPageGrowth = 16       // from a page of one entry on
+	journalPageSize   = 64 << 10 // bytes after which a page ends: a merge of all journals holds one of each
+	rowsPage          = 1000     // rows read at once
 )
 
 // Store is a store.Store in a directory of this process.
