@@ -2,7 +2,6 @@ package actors
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 
 	"github.com/placed-board/placed/board"
@@ -91,7 +90,7 @@ func (k *SettingsKeeper) foundOwn(r board.SettingsRecord) {
 	if k.lost == nil || r.Version != k.sealed.Version {
 		return
 	}
-	if found, err := EncodeSettingsRecord(r); err == nil && bytes.Equal(found, k.lost) {
+	if found, err := store.EncodeSettings(r); err == nil && bytes.Equal(found, k.lost) {
 		k.answer(k.sealed, nil)
 	}
 	k.lost = nil
@@ -117,7 +116,7 @@ func (k *SettingsKeeper) drive(wallMs int64) {
 			continue
 		}
 		k.sealed = board.SettingsRecord{Settings: next, By: m.By, Why: m.Why, AtMs: max(wallMs, k.rules.Record.AtMs)}
-		value, err := EncodeSettingsRecord(k.sealed)
+		value, err := store.EncodeSettings(k.sealed)
 		if err != nil {
 			k.answer(board.SettingsRecord{}, err)
 			continue
@@ -135,26 +134,4 @@ func (k *SettingsKeeper) readNewer() {
 func (k *SettingsKeeper) answer(r board.SettingsRecord, err error) {
 	k.waiting[0].Reply(r, err)
 	k.waiting = k.waiting[1:]
-}
-
-// EncodeSettingsRecord encodes one version for the settings journal, as JSON. An error says that it is too large.
-func EncodeSettingsRecord(r board.SettingsRecord) ([]byte, error) {
-	b, err := json.Marshal(r)
-	if err != nil {
-		return nil, fmt.Errorf("actors: encode settings: %w", err)
-	}
-	if len(b) > store.CommitRowBytesMax {
-		return nil, fmt.Errorf("actors: settings of %d bytes are larger than %d: shorten the palette's names or the protected areas",
-			len(b), store.CommitRowBytesMax)
-	}
-	return b, nil
-}
-
-// DecodeSettingsRecord decodes one version; an error wraps store.ErrCorrupt.
-func DecodeSettingsRecord(b []byte) (board.SettingsRecord, error) {
-	var r board.SettingsRecord
-	if err := json.Unmarshal(b, &r); err != nil {
-		return r, fmt.Errorf("actors: decode settings: %w: %w", store.ErrCorrupt, err)
-	}
-	return r, nil
 }

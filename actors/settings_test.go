@@ -35,7 +35,7 @@ func newKeeperRig(t *testing.T) *keeperRig {
 // put lets somebody make the next version.
 func (r *keeperRig) put(record board.SettingsRecord, attempt uint64) {
 	r.t.Helper()
-	value, err := EncodeSettingsRecord(record)
+	value, err := store.EncodeSettings(record)
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -68,7 +68,7 @@ func (r *keeperRig) read(effects []SettingsEffect) []SettingsEffect {
 	r.t.Helper()
 	var m SettingsRead
 	for _, e := range r.store.Journal(store.Settings(), one[ReadSettings](r.t, effects).From) {
-		record, err := DecodeSettingsRecord(e.Value)
+		record, err := store.DecodeSettings(e.Value)
 		if err != nil {
 			r.t.Fatal(err)
 		}
@@ -198,18 +198,18 @@ func TestSettingsReadsNewerOnes(t *testing.T) {
 
 func TestSettingsRecords(t *testing.T) {
 	record := testRules(nil, frozen).Record
-	b, err := EncodeSettingsRecord(record)
+	b, err := store.EncodeSettings(record)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if back, err := DecodeSettingsRecord(b); err != nil || !back.Frozen || back.Version != 1 || back.By != "op" || len(back.Palette) != 16 {
+	if back, err := store.DecodeSettings(b); err != nil || !back.Frozen || back.Version != 1 || back.By != "op" || len(back.Palette) != 16 {
 		t.Fatalf("decoded %+v: %v", back, err)
 	}
-	if _, err := DecodeSettingsRecord([]byte("{")); !errors.Is(err, store.ErrCorrupt) {
+	if _, err := store.DecodeSettings([]byte("{")); !errors.Is(err, store.ErrCorrupt) {
 		t.Errorf("cut short: %v", err)
 	}
 	record.Why = strings.Repeat("x", store.CommitRowBytesMax)
-	if _, err := EncodeSettingsRecord(record); err == nil {
+	if _, err := store.EncodeSettings(record); err == nil {
 		t.Error("a record that no commit can carry is encoded")
 	}
 }

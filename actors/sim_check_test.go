@@ -92,7 +92,7 @@ func (k *checker) applied(c *store.Commit) {
 	}
 	switch c.Partition.Class {
 	case store.ClassSettings:
-		r, err := DecodeSettingsRecord(c.Rows[0].Value)
+		r, err := store.DecodeSettings(c.Rows[0].Value)
 		if err != nil || r.Version != c.Head.Version {
 			k.w.fail("I9", "settings version %d holds version %d: %v", c.Head.Version, r.Version, err)
 		}

@@ -322,7 +322,7 @@ func (k *simKeeper) receive(m any) {
 			read := SettingsRead{}
 			n.read("read settings", func() {}, func() {
 				for _, entry := range w.core.Journal(store.Settings(), e.From) {
-					r, err := DecodeSettingsRecord(entry.Value)
+					r, err := store.DecodeSettings(entry.Value)
 					if err != nil {
 						panic(err)
 					}

@@ -17,7 +17,7 @@ const (
 func (w *world) createBoard() {
 	s := board.DefaultSettings()
 	s.Width, s.Height, s.CooldownMs = simSide, simSide, []int64{0, 50, 400, 2500}[w.rand.IntN(4)]
-	value, err := EncodeSettingsRecord(board.SettingsRecord{Settings: s, By: "sim", AtMs: w.nowMs})
+	value, err := store.EncodeSettings(board.SettingsRecord{Settings: s, By: "sim", AtMs: w.nowMs})
 	if err != nil {
 		panic(err)
 	}
@@ -214,7 +214,7 @@ func (w *world) replay(id board.BlockID) (*store.BlockState, uint64) {
 func (w *world) rulesOf() *Rules {
 	var rules *Rules
 	for _, e := range w.core.Journal(store.Settings(), 1) {
-		r, err := DecodeSettingsRecord(e.Value)
+		r, err := store.DecodeSettings(e.Value)
 		if err != nil {
 			panic(err)
 		}

@@ -226,7 +226,7 @@ func readSettings(ctx context.Context, st store.Store, from uint64) ([]board.Set
 		if err != nil {
 			return nil, err
 		}
-		r, err := DecodeSettingsRecord(entry.Value)
+		r, err := store.DecodeSettings(entry.Value)
 		if err != nil {
 			return nil, err
 		}

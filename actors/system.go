@@ -194,15 +194,21 @@ func (s *System) openBoard(ctx context.Context) (*Rules, error) {
 	for _, r := range records {
 		rules = rules.Next(r)
 	}
+	if rules.Settings().State == board.StateLoading {
+		return nil, ErrLoading
+	}
 	return rules, nil
 }
+
+// ErrLoading says that an import or a restore has not ended: no actor starts on such a board.
+var ErrLoading = errors.New("the board is being filled by an import or a restore that has not ended: run the same command again, or discard what it has left")
 
 // firstSettings makes version 1 of the settings.
 func (s *System) firstSettings(ctx context.Context) ([]board.SettingsRecord, error) {
 	wallMs, _ := s.guard.now()
 	first := board.SettingsRecord{Settings: s.config.Board, By: "placed", Why: "created", AtMs: wallMs}
 	first.Version = 1
-	value, err := EncodeSettingsRecord(first)
+	value, err := store.EncodeSettings(first)
 	if err != nil {
 		return nil, err
 	}

@@ -29,6 +29,7 @@ const module = "github.com/placed-board/placed/"
 var bounded = map[string]string{
 	"board": "board", "wire": "wire", "store": "store", "pebble": "store/pebble", "cassandra": "store/cassandra",
 	"actors": "actors", "transport": "transport", "client": "client", "placed": "cmd/placed",
+	"archive": "archive",
 	"cluster": "cluster",
 }
 
@@ -114,6 +115,7 @@ var elsewhere = map[string]bool{
 	"cassandra.slotsMax": true, "cassandra.replicationMax": true, "cassandra.timeoutMin": true, "cassandra.timeoutMax": true,
 	"transport.countMax": true, "transport.AdminTokenBytesMin": true, "transport.controlBytesMax": true, "transport.tokenTextMax": true,
 	"store.PlacementBytesMax": true, "pebble.encodedHeadMax": true, "wire.descriptorCountMax": true,
+	"archive.coordinateMax": true, "archive.timeMsMin": true, "archive.timeMsMax": true, "archive.commitPlacements": true, "archive.columnsMax": true,
 	"wire.scratchTilesMax": true, "client.bufferKeptBytesMax": true, // what is kept for use again; the rest is given back
 }
 
@@ -159,7 +161,7 @@ func parseValue(text string) (value int64, isTime bool, err error) {
 	if err != nil {
 		return 0, false, err
 	}
-	units := map[string]int64{"": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20}
+	units := map[string]int64{"": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 	times := map[string]time.Duration{"ms": time.Millisecond, "s": time.Second, "min": time.Minute, "h": time.Hour, "days": 24 * time.Hour}
 	if unit, ok := units[m[2]]; ok {
 		return n * unit, false, nil

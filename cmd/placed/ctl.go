@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -51,15 +52,11 @@ func (c *ctlCommand) admin() (*client.Admin, error) {
 		}
 		token = strings.TrimSpace(string(content))
 	}
-	by := c.By
-	if by == "" {
-		by = os.Getenv("USER")
-	}
-	if by == "" {
-		by = "operator"
-	}
-	return &client.Admin{URL: strings.TrimRight(c.Admin, "/"), Token: token, By: by}, nil
+	return &client.Admin{URL: strings.TrimRight(c.Admin, "/"), Token: token, By: operator(c.By)}, nil
 }
+
+// operator returns who acts, for the audit: as named, or the user of this process.
+func operator(by string) string { return cmp.Or(by, os.Getenv("USER"), "operator") }
 
 // call runs one request within the timeout and prints its answer: as JSON, or by text.
 func call[T any](ctx context.Context, root *commands, s *streams, ask func(context.Context, *client.Admin) (T, error), text func(*tabwriter.Writer, T)) error {

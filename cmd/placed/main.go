@@ -2,6 +2,7 @@
 //
 //	placed [serve]   serve a board: alone on an embedded store, or on Cassandra
 //	placed ctl ...   settings, bans, clearing, status, verification
+//	placed import    make a board of placement histories in CSV files
 //	placed version   the program's version
 //
 // Every flag of serve also comes from an environment variable, PLACED_ and the flag's name. Exit codes: 0 done, 1 failed,
@@ -25,6 +26,7 @@ import (
 type commands struct {
 	Serve   serveCommand   `cmd:"" default:"withargs" help:"Serve a board (the default)."`
 	Ctl     ctlCommand     `cmd:"" help:"Operate a running board."`
+	Import  importCommand  `cmd:"" help:"Make a board of placement histories in CSV files."`
 	Version versionCommand `cmd:"" help:"Print the version."`
 
 	ShowVersion kong.VersionFlag `name:"version" env:"-" help:"Print the version and end."`

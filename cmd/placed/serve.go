@@ -245,7 +245,7 @@ func (c *serveCommand) openStore(ctx context.Context, log *slog.Logger) (store.S
 		}
 		return asStore(cassandra.Open(ctx, config))
 	default:
-		config := pebble.DefaultConfig(filepath.Join(c.DataDir, "board"))
+		config := pebble.DefaultConfig(storeDir(c.DataDir))
 		config.Logger = log
 		return asStore(pebble.Open(config))
 	}

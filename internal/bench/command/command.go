@@ -31,6 +31,7 @@ type commands struct {
 	Bytes       bytesCommand       `cmd:"" help:"Bytes on the wire per placement and session."`
 	Restart     restartCommand     `cmd:"" help:"Time to be ready again with long journals, after a clean stop and after kill -9."`
 	SlowReaders slowReadersCommand `cmd:"" help:"What stopped readers cost the others."`
+	Generate    generateCommand    `cmd:"" help:"Write a history in the shape of 2017, for import."`
 	Echo        echoCommand        `cmd:"" help:"Baseline: round trips of a bare websocket echo."`
 	Pebble      pebbleCommand      `cmd:"" help:"Baseline: the embedded store alone, two durable commits per placement."`
 	Cassandra   cassandraCommand   `cmd:"" help:"Baseline: plain conditional inserts into a running Cassandra."`
