@@ -63,3 +63,14 @@ func (w *workers) close() {
 		}
 	}
 }
+
+// inline runs an actor at once, on the goroutine of whoever sends to it. User actors run so: only their shard sends to them,
+// what they send goes into a mailbox that its own run will empty, and a hand-over to another goroutine would cost more than
+// all they do.
+type inline struct{}
+
+// Schedule implements actor.Dispatcher.
+func (inline) Schedule(fn func()) { fn() }
+
+// Throughput implements actor.Dispatcher.
+func (inline) Throughput() int { return ActorThroughput }

@@ -6,6 +6,8 @@ package actors
 // Next: actors/feed.go.
 
 import (
+	"slices"
+
 	"github.com/placed-board/placed/board"
 	"github.com/placed-board/placed/store"
 )
@@ -211,6 +213,9 @@ func (b *Block) placeTiles(wallMs int64, m PlaceTiles) {
 	}
 }
 
+// placementBytesLikely is room for nearly every placement of a commit.
+const placementBytesLikely = 80
+
 // slotGranted seals the next commit: sequence numbers are fixed here (I4).
 func (b *Block) slotGranted(wallMs int64) {
 	wanted := b.commits.wantsSlot
@@ -219,17 +224,17 @@ func (b *Block) slotGranted(wallMs int64) {
 		b.emit(DropBlockSlot{})
 		return
 	}
-	commit := store.BlockCommit{}
+	take := min(len(b.queue), store.CommitRowsMax, (store.CommitRowBytesMax-16*len(b.floors)-16)/store.PlacementBytesMax)
+	commit := store.BlockCommit{Floors: make([]store.Floor, 0, len(b.floors)), Placements: make([]board.Placement, 0, take)}
 	for shard := range uint8(board.Shards) { // in order, so that equal states give equal bytes
 		if floor, ok := b.floors[shard]; ok {
 			commit.Floors = append(commit.Floors, store.Floor{Shard: shard, Commit: floor})
 		}
 	}
 	clear(b.floors)
-	take := min(len(b.queue), store.CommitRowsMax, (store.CommitRowBytesMax-16*len(commit.Floors)-16)/store.PlacementBytesMax)
 	version := b.commits.version + 1
 	var sequences [board.BlockChunks]uint64
-	latest := map[board.Point]bool{}
+	latest := make(map[board.Point]bool, take)
 	for _, a := range b.queue[:take] {
 		p := b.placement(a)
 		slot := p.Chunk.Slot()
@@ -242,7 +247,7 @@ func (b *Block) slotGranted(wallMs int64) {
 		commit.Placements = append(commit.Placements, p)
 	}
 	b.arrivals, b.queue, b.sealed = b.queue[:take:take], b.queue[take:], commit
-	rows := []store.Row{{Value: commit.AppendTo(nil)}}
+	rows := []store.Row{{Value: commit.AppendTo(make([]byte, 0, 16*len(commit.Floors)+(take+1)*placementBytesLikely))}}
 	b.emit(MakeBlockCommit{Block: b.id, Commit: b.commits.seal(b.rules.Version(), nil, rows)})
 }
 
@@ -273,21 +278,20 @@ func (b *Block) applied(wallMs int64) {
 	if err := b.state.Apply(b.commits.version, &b.sealed); err != nil {
 		panic(err) // our own commit does not follow our own state
 	}
-	answers := map[answerKey]*TilesPlaced{}
-	var order []answerKey
-	for i, a := range b.arrivals {
+	var answers []AnswerShard // a few, one a shard
+	for n, a := range b.arrivals {
 		delete(b.waiting, a.Ticket)
-		key := answerKey{a.from, int(a.Ticket.Shard)}
-		if answers[key] == nil {
-			answers[key] = &TilesPlaced{Shard: key.shard, Block: b.id}
-			order = append(order, key)
+		i := slices.IndexFunc(answers, func(e AnswerShard) bool { return e.To == a.from && e.Message.Shard == int(a.Ticket.Shard) })
+		if i < 0 {
+			i = len(answers)
+			answers = append(answers, AnswerShard{To: a.from, Message: TilesPlaced{Shard: int(a.Ticket.Shard), Block: b.id}})
 		}
-		answers[key].Results = append(answers[key].Results, TicketPlaced{
-			Ticket: a.Ticket, Sequence: b.sealed.Placements[i].Sequence, Version: b.commits.version,
+		answers[i].Message.Results = append(answers[i].Message.Results, TicketPlaced{
+			Ticket: a.Ticket, Sequence: b.sealed.Placements[n].Sequence, Version: b.commits.version,
 		})
 	}
-	for _, key := range order {
-		b.emit(AnswerShard{To: key.to, Message: *answers[key]})
+	for _, e := range answers {
+		b.emit(e)
 	}
 	b.emit(Publish{TilesApplied{Block: b.id, Version: b.commits.version, Tiles: appliedTiles(b.sealed.Placements)}})
 	b.sinceSnapshot += len(b.arrivals)
@@ -298,11 +302,6 @@ func (b *Block) applied(wallMs int64) {
 	if b.sinceSnapshot >= SnapshotPlacements || b.flushing {
 		b.snapshot()
 	}
-}
-
-type answerKey struct {
-	to    string
-	shard int
 }
 
 func appliedTiles(placements []board.Placement) []AppliedTile {

@@ -492,20 +492,21 @@ func (s *Shard) floor(b board.BlockID) uint64 {
 
 // sendCharges sends charges to the regions of their blocks, one message a block.
 func (s *Shard) sendCharges(wallMs int64, charges []*charge) {
-	var order []board.BlockID
-	byBlock := map[board.BlockID][]store.Charge{}
+	var messages []PlaceTiles // a few, one a block
 	for _, c := range charges {
 		c.sentAtMs = wallMs
 		b := c.At.Block()
-		if byBlock[b] == nil {
-			order = append(order, b)
+		i := slices.IndexFunc(messages, func(m PlaceTiles) bool { return m.Block == b })
+		if i < 0 {
+			i = len(messages)
+			messages = append(messages, PlaceTiles{
+				Shard: s.index, Block: b, Floor: s.floor(b), SettingsVersion: s.rules.Version(), From: s.node.Address,
+			})
 		}
-		byBlock[b] = append(byBlock[b], c.Charge)
+		messages[i].Charges = append(messages[i].Charges, c.Charge)
 	}
-	for _, b := range order {
-		s.emit(SendCharges{PlaceTiles{
-			Shard: s.index, Block: b, Floor: s.floor(b), Charges: byBlock[b], SettingsVersion: s.rules.Version(), From: s.node.Address,
-		}})
+	for _, m := range messages {
+		s.emit(SendCharges{m})
 	}
 }
 

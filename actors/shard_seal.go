@@ -17,7 +17,10 @@ type shardBuilder struct {
 }
 
 func newShardBuilder(s *Shard, atMs int64) *shardBuilder {
-	return &shardBuilder{s: s, sealed: sealedShard{atMs: atMs, version: s.rules.Version()}, at: map[string]int{}}
+	rows := min(s.closings+len(s.queue)+len(s.bans), store.CommitRowsMax)
+	return &shardBuilder{
+		s: s, sealed: sealedShard{atMs: atMs, version: s.rules.Version()}, rows: make([]store.Row, 0, rows), at: make(map[string]int, rows),
+	}
 }
 
 // fits reports whether the row may join, and adds it.
@@ -36,6 +39,11 @@ func (b *shardBuilder) fits(key string, value []byte) bool {
 	b.bytes += size
 	return true
 }
+
+// rowBytesLikely is room for nearly every row without a ban's note.
+const rowBytesLikely = 80
+
+func encoded(row *store.UserRow) []byte { return row.AppendTo(make([]byte, 0, rowBytesLikely)) }
 
 // ban returns the ban that a row of this commit carries for a user.
 func (b *shardBuilder) ban(user board.UserID, known store.Ban) store.Ban {
@@ -59,7 +67,7 @@ func (b *shardBuilder) bans() {
 			}
 		}
 		row.Ban = ban.ban()
-		b.fits(string(ban.User), row.AppendTo(nil))
+		b.fits(string(ban.User), encoded(&row))
 	}
 	b.sealed.bans, b.s.bans = b.s.bans, nil
 }
@@ -76,7 +84,7 @@ func (b *shardBuilder) closings() {
 		if c.Kind == board.KindUser {
 			row := chargeRow(c)
 			row.Ban = b.ban(c.User, c.banned)
-			if !b.fits(string(c.User), row.AppendTo(nil)) {
+			if !b.fits(string(c.User), encoded(&row)) {
 				return
 			}
 		}
@@ -122,7 +130,7 @@ func (b *shardBuilder) charges() {
 		}
 		if c.Kind == board.KindUser {
 			row := chargeRow(c)
-			if !b.fits(string(c.User), row.AppendTo(nil)) {
+			if !b.fits(string(c.User), encoded(&row)) {
 				return
 			}
 		}
@@ -151,9 +159,12 @@ func (b *shardBuilder) empty() bool {
 	return len(b.rows) == 0 && len(b.sealed.closings) == 0 && len(b.sealed.charges) == 0
 }
 
+// chargeBytesLikely is room for nearly every charge of a head.
+const chargeBytesLikely = 80
+
 // state encodes the head: the open charges that stay, then the new ones.
 func (b *shardBuilder) state() []byte {
-	state := store.ShardState{LastAtMs: b.sealed.atMs}
+	state := store.ShardState{LastAtMs: b.sealed.atMs, Open: make([]store.Charge, 0, len(b.s.head)+len(b.sealed.charges))}
 	for _, c := range b.s.head {
 		if c.state != chargeClosing {
 			state.Open = append(state.Open, c.Charge)
@@ -162,5 +173,5 @@ func (b *shardBuilder) state() []byte {
 	for _, c := range b.sealed.charges {
 		state.Open = append(state.Open, c.Charge)
 	}
-	return state.AppendTo(nil)
+	return state.AppendTo(make([]byte, 0, (len(state.Open)+1)*chargeBytesLikely))
 }

@@ -232,7 +232,7 @@ func (s *System) spawn(rules *Rules) {
 		return s.named("region-"+id.String(), func() actor.Actor { return newRegionActor(id, s) })
 	}
 	s.userProps = actor.PropsFromProducer(func() actor.Actor { return &userActor{sys: s} },
-		actor.WithMailbox(actor.UnboundedLockfree()), actor.WithDispatcher(s.workers))
+		actor.WithMailbox(actor.UnboundedLockfree()), actor.WithDispatcher(inline{}))
 	// Every address is known before the first actor starts and sends.
 	s.post.feed, s.post.settings = s.actors.NewLocalPID("feed"), s.actors.NewLocalPID("settings")
 	for i := range board.Shards {
