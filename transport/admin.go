@@ -30,9 +30,9 @@ const (
 	operatorDefault   = "admin"
 )
 
-// adminHandler returns the operators' listener: every route needs the bearer token.
-func (s *Server) adminHandler() http.Handler {
-	mux := http.NewServeMux()
+// adminRoutes returns the routes of the operators' listener.
+func (s *Server) adminRoutes() *routes {
+	mux := newRoutes()
 	var verifying sync.Mutex
 	for pattern, handler := range map[string]http.HandlerFunc{
 		"GET /admin/v1/settings":         s.adminSettings,
@@ -65,6 +65,11 @@ func (s *Server) adminHandler() http.Handler {
 		mux.HandleFunc(pattern, handler)
 	}
 	mux.Handle("GET /metrics", promhttp.HandlerFor(s.deps.Registry, promhttp.HandlerOpts{}))
+	return mux
+}
+
+// adminHandler serves the operators' listener: every route needs the bearer token.
+func (s *Server) adminHandler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		w.Header().Set("Cache-Control", "no-store")
@@ -74,12 +79,12 @@ func (s *Server) adminHandler() http.Handler {
 			return
 		}
 		s.metrics.adminCalls[adminOK].Inc()
-		handler, pattern := mux.Handler(r)
+		handler, pattern := s.ops.Handler(r)
 		if pattern == "" {
 			s.failUnrouted(w, r, handler)
 			return
 		}
-		mux.ServeHTTP(w, r)
+		s.ops.ServeHTTP(w, r)
 	})
 }
 

@@ -411,7 +411,9 @@ func (h *harness) do(method, url, body string, header ...string) response {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	return response{res, b}
+	answer := response{res, b}
+	h.checkDocumented(req, body, answer)
+	return answer
 }
 
 var testClient = &http.Client{

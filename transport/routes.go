@@ -9,9 +9,28 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
+// routes is a mux that knows its patterns, for those who hold a list of them against it.
+type routes struct {
+	*http.ServeMux
+	patterns []string
+}
+
+func newRoutes() *routes { return &routes{ServeMux: http.NewServeMux()} }
+
+// Handle adds a route.
+func (m *routes) Handle(pattern string, handler http.Handler) {
+	m.patterns = append(m.patterns, pattern)
+	m.ServeMux.Handle(pattern, handler)
+}
+
+// HandleFunc adds a route.
+func (m *routes) HandleFunc(pattern string, handler func(http.ResponseWriter, *http.Request)) {
+	m.Handle(pattern, http.HandlerFunc(handler))
+}
+
 // publicRoutes returns the routes of the public listener.
-func (s *Server) publicRoutes() *http.ServeMux {
-	mux := http.NewServeMux()
+func (s *Server) publicRoutes() *routes {
+	mux := newRoutes()
 	for pattern, handler := range map[string]http.HandlerFunc{
 		"GET " + boardPath:                  s.getBoard,
 		"GET /api/v1/board.png":             s.getBoardPNG,

@@ -100,7 +100,8 @@ type Server struct {
 
 	certificate *reload.Kept[*tls.Certificate] // of the public listener; nil for plain HTTP
 
-	routes  *http.ServeMux
+	routes  *routes
+	ops     *routes // of the operators' listener
 	cross   *http.CrossOriginProtection
 	origins map[string]bool // allowed besides the own host, as "https://example.org:444"
 	salt    string          // of ETags: another run of a process never repeats one
@@ -153,7 +154,7 @@ func New(cfg Config, deps Deps) (*Server, error) {
 	if s.page, err = newPage(cfg.Web); err != nil {
 		return nil, fmt.Errorf("transport: page: %w", err)
 	}
-	s.routes = s.publicRoutes()
+	s.routes, s.ops = s.publicRoutes(), s.adminRoutes()
 	errorLog := slog.NewLogLogger(deps.Log.Handler(), slog.LevelDebug)
 	s.public = &http.Server{
 		Handler:           s,

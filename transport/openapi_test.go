@@ -1,0 +1,278 @@
+package transport
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/getkin/kin-openapi/openapi3"
+
+	"github.com/placed-board/placed/board"
+)
+
+// document is docs/openapi.yaml.
+var document = sync.OnceValues(func() (*openapi3.T, error) {
+	loader := openapi3.NewLoader()
+	doc, err := loader.LoadFromFile("../docs/openapi.yaml")
+	if err != nil {
+		return nil, err
+	}
+	return doc, doc.Validate(loader.Context)
+})
+
+func openAPI(t testing.TB) *openapi3.T {
+	t.Helper()
+	doc, err := document()
+	if err != nil {
+		t.Fatalf("docs/openapi.yaml: %v", err)
+	}
+	return doc
+}
+
+// operationOf returns the documented operation of a route's pattern; nil for none.
+func operationOf(doc *openapi3.T, pattern string) *openapi3.Operation {
+	method, path, _ := strings.Cut(pattern, " ")
+	item := doc.Paths.Value(strings.TrimSuffix(path, "{$}"))
+	if item == nil {
+		return nil
+	}
+	return item.GetOperation(method)
+}
+
+// TestOpenAPIHasEveryRoute holds the document and the routes of both listeners against each other.
+func TestOpenAPIHasEveryRoute(t *testing.T) {
+	s, _, _, _ := newServer(t, func(cfg *Config) { cfg.PublicMetrics = true })
+	doc := openAPI(t)
+	patterns := append(slices.Clone(s.routes.patterns), s.ops.patterns...)
+	for _, pattern := range patterns {
+		if operationOf(doc, pattern) == nil {
+			t.Errorf("%q is served and not in docs/openapi.yaml: describe it there, and add a request to openAPIRequests", pattern)
+		}
+	}
+	for path, item := range doc.Paths.Map() {
+		for method := range item.Operations() {
+			pattern := method + " " + path
+			if !slices.Contains(patterns, pattern) && !slices.Contains(patterns, pattern+"{$}") {
+				t.Errorf("%q is in docs/openapi.yaml and not served", pattern)
+			}
+			if own := strings.HasPrefix(path, "/admin/") || strings.HasPrefix(path, "/debug/"); own != (len(item.Servers) > 0) {
+				t.Errorf("%q: only the operators' listener has a server of its own", pattern)
+			}
+		}
+	}
+	if len(patterns) < 25 {
+		t.Errorf("%d routes are known", len(patterns))
+	}
+}
+
+// TestOpenAPIKnowsEveryProblem holds the closed list of problem codes against the document's.
+func TestOpenAPIKnowsEveryProblem(t *testing.T) {
+	var documented []string
+	for _, code := range openAPI(t).Components.Schemas["ProblemCode"].Value.Enum {
+		documented = append(documented, code.(string))
+	}
+	codes := problemCodes()
+	slices.Sort(codes)
+	slices.Sort(documented)
+	if !slices.Equal(codes, documented) {
+		t.Errorf("the problem codes are\n[%s], docs/openapi.yaml has\n[%s]", strings.Join(codes, ", "), strings.Join(documented, ", "))
+	}
+}
+
+// openAPIRequests are one good request for every operation, by pattern: path, body, and the status that is due.
+var openAPIRequests = map[string]struct {
+	path, body string
+	status     int
+}{
+	"GET /api/v1/board":                 {"/api/v1/board", "", 200},
+	"GET /api/v1/board.png":             {"/api/v1/board.png", "", 200},
+	"GET /api/v1/chunks/{col}/{row}":    {"/api/v1/chunks/1/0", "", 200},
+	"GET /api/v1/tiles/{x}/{y}":         {"/api/v1/tiles/3/4", "", 200},
+	"GET /api/v1/tiles/{x}/{y}/history": {"/api/v1/tiles/3/4/history?limit=2", "", 200},
+	"GET /api/v1/users/{user}/history":  {"/api/v1/users/ann/history", "", 200},
+	"GET /api/v1/config":                {"/api/v1/config", "", 200},
+	"GET /api/v1/ws":                    {"/api/v1/ws", "", 426},
+	"GET /api/v1/me":                    {"/api/v1/me", "", 200},
+	"POST /api/v1/placements":           {"/api/v1/placements", `{"x":1,"y":2,"colour":3}`, 200},
+	"POST /api/v1/anonymous":            {"/api/v1/anonymous", "", 200},
+	"POST /api/login/{name}":            {"/api/login/zoe", "", 200},
+	"POST /api/logout":                  {"/api/logout", "", 204},
+	"GET /livez":                        {"/livez", "", 200},
+	"GET /readyz":                       {"/readyz", "", 200},
+	"GET /metrics":                      {"/metrics", "", 200},
+	"GET /{$}":                          {"/", "", 200},
+	"GET /admin/v1/settings":            {"/admin/v1/settings", "", 200},
+	"PUT /admin/v1/settings":            {"/admin/v1/settings", `{"base":1,"patch":{"cooldown_ms":1000},"why":"a test"}`, 200},
+	"GET /admin/v1/settings/history":    {"/admin/v1/settings/history", "", 200},
+	"GET /admin/v1/bans":                {"/admin/v1/bans", "", 200},
+	"POST /admin/v1/bans":               {"/admin/v1/bans", `{"user":"bob","why":"spam"}`, 200},
+	"DELETE /admin/v1/bans/{user}":      {"/admin/v1/bans/bob?why=sorry", "", 200},
+	"POST /admin/v1/clear":              {"/admin/v1/clear", `{"rect":{"x":0,"y":0,"width":2,"height":2}}`, 202},
+	"GET /admin/v1/jobs":                {"/admin/v1/jobs", "", 200},
+	"GET /admin/v1/status":              {"/admin/v1/status", "", 200},
+	"POST /admin/v1/verify":             {"/admin/v1/verify", "", 200},
+	"GET /debug/pprof/":                 {"/debug/pprof/", "", 200},
+	"GET /debug/pprof/cmdline":          {"/debug/pprof/cmdline", "", 200},
+	"GET /debug/pprof/profile":          {"/debug/pprof/profile?seconds=1", "", 200},
+	"GET /debug/pprof/symbol":           {"/debug/pprof/symbol", "", 200},
+	"POST /debug/pprof/symbol":          {"/debug/pprof/symbol", "", 200},
+	"GET /debug/pprof/trace":            {"/debug/pprof/trace?seconds=0.01", "", 200},
+	"POST /debug/free-memory":           {"/debug/free-memory", "", 204},
+}
+
+// TestOpenAPIAnswers asks for every operation; like every answer to a test's harness.do, these are held against the
+// document: status, media type, headers and the shape of JSON.
+func TestOpenAPIAnswers(t *testing.T) {
+	h := start(t, nil)
+	h.fake.jobs = []board.Job{{ID: "9", Kind: "clear", Done: true}}
+	listeners := []struct {
+		url, auth string
+		patterns  []string
+	}{{h.url, "Authorization: Bearer " + h.token("ann"), h.routes.patterns}, {h.adm, asAdmin, h.ops.patterns}}
+	for _, listener := range listeners {
+		for _, pattern := range listener.patterns {
+			request, ok := openAPIRequests[pattern]
+			if !ok {
+				t.Errorf("openAPIRequests has no request for %q", pattern)
+				continue
+			}
+			method, _, _ := strings.Cut(pattern, " ")
+			header := []string{listener.auth, "Idempotency-Key: k"}
+			if request.body != "" {
+				header = append(header, "Content-Type: application/json")
+			}
+			res := h.do(method, listener.url+request.path, request.body, header...)
+			if res.StatusCode != request.status {
+				t.Errorf("%s: %d %s", pattern, res.StatusCode, res.body)
+			}
+		}
+	}
+}
+
+// TestOpenAPINoticesDrift has answers that are not as the document says.
+func TestOpenAPINoticesDrift(t *testing.T) {
+	h := start(t, nil)
+	good := h.do("GET", "/api/v1/tiles/1/2", "")
+	operation := operationOf(openAPI(t), "GET /api/v1/tiles/{x}/{y}")
+	for name, change := range map[string]func(res *http.Response) []byte{
+		"another media type":     func(res *http.Response) []byte { res.Header.Set("Content-Type", "text/plain"); return good.body },
+		"another cache control":  func(res *http.Response) []byte { res.Header.Set("Cache-Control", "no-store"); return good.body },
+		"a field more":           func(*http.Response) []byte { return []byte(`{"x":1,"y":2,"colour":5,"placed":true,"alpha":1}`) },
+		"a field less":           func(*http.Response) []byte { return []byte(`{"x":1,"y":2,"placed":true}`) },
+		"a text for a number":    func(*http.Response) []byte { return []byte(`{"x":"1","y":2,"colour":5,"placed":true}`) },
+		"a kind that is unknown": func(*http.Response) []byte { return []byte(`{"x":1,"y":2,"colour":5,"placed":true,"kind":"theft"}`) },
+		"a problem as a success": func(res *http.Response) []byte { res.StatusCode = 404; return good.body },
+	} {
+		res := &http.Response{StatusCode: good.StatusCode, Header: good.Header.Clone()}
+		if err := checkAnswer(operation, res, change(res)); err == nil {
+			t.Errorf("%s passes", name)
+		}
+	}
+	if err := checkAnswer(operation, good.Response, good.body); err != nil {
+		t.Error(err)
+	}
+}
+
+// checkDocumented holds an answer against docs/openapi.yaml, and what was sent when it was taken. Requests that no route
+// takes are not documented.
+func (h *harness) checkDocumented(req *http.Request, sent string, res response) {
+	h.t.Helper()
+	mux := h.routes
+	if strings.HasPrefix(req.URL.String(), h.adm) {
+		mux = h.ops
+	}
+	if req.Method == http.MethodHead || res.Header.Get("X-Content-Type-Options") == "" {
+		return // HEAD has a test of its own; what net/http refuses by itself is no answer of ours
+	}
+	_, pattern := mux.Handler(req)
+	operation := operationOf(openAPI(h.t), pattern)
+	if operation == nil {
+		return // told by TestOpenAPIHasEveryRoute
+	}
+	if err := checkAnswer(operation, res.Response, res.body); err != nil {
+		h.t.Errorf("%s %s: the answer is not as docs/openapi.yaml says: %v\n%d %.500s", req.Method, req.URL, err, res.StatusCode, res.body)
+	}
+	if operation.RequestBody == nil || res.StatusCode >= 300 {
+		return
+	}
+	schema := operation.RequestBody.Value.Content.Get("application/json").Schema
+	if err := checkJSON(schema, []byte(sent)); err != nil {
+		h.t.Errorf("%s %s: taken, and not as docs/openapi.yaml says: %v\n%s", req.Method, req.URL, err, sent)
+	}
+}
+
+// checkAnswer holds one answer against its operation.
+func checkAnswer(operation *openapi3.Operation, res *http.Response, body []byte) error {
+	documented := operation.Responses.Status(res.StatusCode)
+	if documented == nil {
+		documented = operation.Responses.Default()
+		if res.StatusCode < 400 || documented == nil {
+			return fmt.Errorf("status %d", res.StatusCode)
+		}
+	}
+	for name, header := range documented.Value.Headers {
+		value := res.Header.Get(name)
+		if value == "" {
+			if header.Value.Required {
+				return fmt.Errorf("no header %s", name)
+			}
+			continue
+		}
+		if err := checkHeader(header.Value.Schema, value); err != nil {
+			return fmt.Errorf("header %s: %w", name, err)
+		}
+	}
+	if len(documented.Value.Content) == 0 {
+		if len(body) > 0 {
+			return fmt.Errorf("a body where none is documented")
+		}
+		return nil
+	}
+	kind, _, err := mime.ParseMediaType(res.Header.Get("Content-Type"))
+	if err != nil {
+		return fmt.Errorf("content type %q", res.Header.Get("Content-Type"))
+	}
+	media := documented.Value.Content[kind]
+	if media == nil {
+		return fmt.Errorf("content type %s", kind)
+	}
+	if media.Schema == nil {
+		return nil
+	}
+	if kind != "application/x-ndjson" {
+		return checkJSON(media.Schema, body)
+	}
+	for line := range bytes.Lines(body) {
+		if err := checkJSON(media.Schema, line); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkHeader takes a header for the JSON that it may be, else for a text.
+func checkHeader(schema *openapi3.SchemaRef, value string) error {
+	if schema.Value.Type != nil && schema.Value.Type.Is("integer") {
+		return checkJSON(schema, []byte(value))
+	}
+	return schema.Value.VisitJSON(value, openapi3.EnableJSONSchema2020())
+}
+
+func checkJSON(schema *openapi3.SchemaRef, body []byte) error {
+	dec := json.NewDecoder(bytes.NewReader(body))
+	var value any
+	if err := dec.Decode(&value); err != nil {
+		return err
+	}
+	if _, err := dec.Token(); err != io.EOF {
+		return fmt.Errorf("something follows the JSON value")
+	}
+	return schema.Value.VisitJSON(value, openapi3.EnableJSONSchema2020())
+}
