@@ -40,8 +40,10 @@ func TestDistIsBuiltFromTheSources(t *testing.T) {
 
 func TestHashSeesEveryChangeOfTheSources(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.CopyFS(filepath.Join(dir, "src"), os.DirFS("src")); err != nil {
-		t.Fatal(err)
+	for _, folder := range []string{"src", "lang"} {
+		if err := os.CopyFS(filepath.Join(dir, folder), os.DirFS(folder)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	names, err := source.Files(os.DirFS("."))
 	if err != nil {
@@ -69,7 +71,7 @@ func TestHashSeesEveryChangeOfTheSources(t *testing.T) {
 		seen[hash] = what
 	}
 	note("the sources as they are")
-	for _, name := range []string{"src/main.ts", "style.css", "index.html", "icon.svg"} {
+	for _, name := range []string{"src/main.ts", "style.css", "index.html", "icon.svg", "manifest.webmanifest", "lang/en.json"} {
 		f, err := os.OpenFile(filepath.Join(dir, name), os.O_APPEND|os.O_WRONLY, 0)
 		if err != nil {
 			t.Fatal(err)

@@ -1,4 +1,4 @@
-// Command build makes client/web/dist from the sources: one script, one style sheet, the icon, index.html, and the hash of the
+// Command build makes client/web/dist from the sources: one script, one style sheet, icons, the manifest, index.html, and the hash of the
 // sources. It needs esbuild, which it runs as the Go tool that tools.mod pins, and nothing else.
 //
 // It is run in client/web, by `go generate ./client/web` or `make web`.
@@ -38,7 +38,10 @@ func build(dir string) error {
 			return err
 		}
 	}
-	for from, to := range map[string]string{"index.html": dist, "icon.svg": assets} {
+	if err := writeIcons(assets); err != nil {
+		return err
+	}
+	for from, to := range map[string]string{"index.html": dist, "icon.svg": assets, "manifest.webmanifest": assets} {
 		body, err := os.ReadFile(filepath.Join(dir, from))
 		if err != nil {
 			return err

@@ -2,6 +2,7 @@
 
 import { signIn, signOut } from "./api.ts";
 import { element, setText } from "./dom.ts";
+import { t } from "./i18n.ts";
 import { isNamed, userWords } from "./words.ts";
 
 export class Account {
@@ -26,7 +27,7 @@ export class Account {
     this.#form.addEventListener("submit", (e) => {
       e.preventDefault();
       const name = this.#name.value.trim();
-      if (name === "") this.#error.textContent = "Please write a name.";
+      if (name === "") this.#error.textContent = t("account.missing");
       else void this.#try(() => signIn(name));
     });
     this.#signOut.addEventListener("click", () => void this.#try(signOut));
@@ -37,15 +38,15 @@ export class Account {
   show(user: string): void {
     this.#user = user;
     this.#button.dataset["user"] = user;
-    setText(this.#button, user === "" ? "Sign in" : userWords(user));
-    this.#button.title = user === "" ? "" : isNamed(user) ? "Change your name or sign out" : "Choose a name";
+    setText(this.#button, user === "" ? t("account.signIn") : userWords(user));
+    this.#button.title = user === "" ? "" : isNamed(user) ? t("account.change") : t("account.chooseTitle");
   }
 
   open(): void {
     this.#error.textContent = "";
     const named = isNamed(this.#user);
     this.#signOut.hidden = !named;
-    setText(this.#text, named ? `You are ${this.#user}. Choose another name, or sign out.` : "Choose a name. It is shown with the tiles you place.");
+    setText(this.#text, named ? t("account.you", { user: this.#user }) : t("account.choose"));
     this.#name.value = "";
     this.#dialog.showModal();
     this.#name.focus();
@@ -59,7 +60,7 @@ export class Account {
       this.#dialog.close();
       this.#changed();
     } catch (err) {
-      this.#error.textContent = err instanceof TypeError ? "The server cannot be reached." : (err as Error).message;
+      this.#error.textContent = err instanceof TypeError ? t("error.unreachable") : (err as Error).message;
     } finally {
       this.#form.inert = false;
     }

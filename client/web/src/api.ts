@@ -1,5 +1,6 @@
 // The page's requests over HTTP, all relative to where the page was served from, so that a path prefix needs no setting.
 
+import { t } from "./i18n.ts";
 import { decodeBoard, type BoardBody } from "./wire.ts";
 
 /** Who placed a tile, and when. */
@@ -31,7 +32,7 @@ async function problem(r: Response): Promise<Error> {
   } catch {
     // no problem document: the status says it
   }
-  return new Error(`The server answered ${r.status}.`);
+  return new Error(t("error.status", { status: String(r.status) }));
 }
 
 export async function fetchBoard(fresh: boolean): Promise<BoardBody> {

@@ -3,7 +3,9 @@
 // wherever it covers at least one, so that every tile of the board looks the same size.
 
 /** The closest look: px per tile. */
-export const ZOOM_MAX = 40;
+export const ZOOM_MAX = 64;
+/** Every board can be looked at from this far, or farther where it does not fit otherwise. */
+export const ZOOM_FAR = 0.1;
 /** From here on a tile is large enough to be hit with a mouse, and the grid is drawn. */
 export const ZOOM_AIM = 8;
 /** The zoom that a tap on a distant board goes to. */
@@ -54,9 +56,9 @@ export class Camera {
     return this.#ratio;
   }
 
-  /** The farthest look: the whole board and a margin, but never closer than a tile per px. */
+  /** The farthest look: the whole board and a margin. */
   get zoomMin(): number {
-    return Math.min(1, this.fitZoom * 0.8, this.crisp(this.fitZoom, Math.floor));
+    return Math.min(ZOOM_FAR, this.fitZoom * 0.8);
   }
 
   /** The zoom at which the whole board just fits. */
@@ -145,6 +147,18 @@ export class Camera {
       return;
     }
     this.#flight = { from: this.#view, to, startMs: nowMs, lengthMs };
+  }
+
+  /** Starts to move so that a tile shows, away from the edge and from what panels cover; where it does, nothing moves. */
+  flyToShow(tile: { readonly x: number; readonly y: number }, zoomLeast: number, nowMs: number, lengthMs: number): void {
+    const zoom = Math.max(this.#flight?.to.zoom ?? this.#view.zoom, zoomLeast);
+    const from = this.#flight?.to ?? this.#view;
+    const margin = Math.min(3 * zoom, this.#height / 8, this.#width / 8);
+    const clamp = (v: number, tileAt: number, before: number, after: number) =>
+      Math.min(Math.max(v, tileAt + 1 - (after - margin) / zoom), tileAt + (before - margin) / zoom);
+    const x = clamp(from.x, tile.x, this.#width / 2, this.#width / 2);
+    const y = clamp(from.y, tile.y, this.#height / 2 - this.#coveredTop, this.#height / 2 - this.#coveredBottom);
+    if (x !== from.x || y !== from.y || zoom !== from.zoom) this.flyTo({ x, y, zoom }, nowMs, lengthMs);
   }
 
   /** Starts to zoom by about a factor, with (px, py) fixed. */

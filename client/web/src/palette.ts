@@ -1,6 +1,10 @@
 // The palette: a group of radio buttons with the names of the colours, and one more for looking without placing.
 
+import { css, display, type ColourMode } from "./colours.ts";
 import { element, setText } from "./dom.ts";
+import { colourName, t } from "./i18n.ts";
+import { COLOUR_KEYS } from "./keys.ts";
+import { symbolOf } from "./marks.ts";
 import type { PaletteEntry } from "./settings.ts";
 
 const LOOK = "look";
@@ -16,6 +20,8 @@ export class Palette {
   readonly #caption = element("brush", HTMLElement);
   #entries: readonly PaletteEntry[] = [];
   #colour: number | null = null;
+  #mode: ColourMode = "painted";
+  #symbols = false;
 
   constructor() {
     this.#group.addEventListener("change", (e) => {
@@ -31,12 +37,34 @@ export class Palette {
 
   /** The name of a colour. */
   name(colour: number): string {
-    return this.#entries[colour]?.name ?? `colour ${colour}`;
+    const entry = this.#entries[colour];
+    return entry === undefined || entry.name === "" ? t("palette.colour", { n: colour }) : colourName(entry.name);
   }
 
-  /** The colour as CSS. */
+  /** The colour as it is shown, as CSS. */
   css(colour: number): string {
-    return "#" + (this.#entries[colour]?.rgb ?? 0xff00ff).toString(16).padStart(6, "0");
+    return css(display(this.#entries[colour]?.rgb ?? 0xff00ff, this.#mode));
+  }
+
+  /** Takes the colour with this index into the hand, if it may be placed; the same again puts it down. */
+  pick(colour: number): void {
+    if (this.#entries[colour]?.closed !== false) return;
+    if (colour === this.#colour) return this.drop();
+    const input = this.#group.querySelector<HTMLInputElement>(`input[value="${colour}"]`);
+    if (input !== null) input.checked = true;
+    this.#take(colour);
+  }
+
+  /** Shows colours in another way, and with or without symbols. */
+  setMode(mode: ColourMode, symbols: boolean): void {
+    this.#mode = mode;
+    this.#symbols = symbols;
+    this.#build();
+  }
+
+  /** Names the colours in the language spoken. */
+  relabel(): void {
+    this.#build();
   }
 
   /** Shows another palette; the colour in hand stays if it may still be placed. */
@@ -44,9 +72,15 @@ export class Palette {
     if (JSON.stringify(entries) === JSON.stringify(this.#entries)) return;
     this.#entries = entries;
     if (this.#colour !== null && entries[this.#colour]?.closed !== false) this.#colour = null;
+    this.#build();
+  }
+
+  #build(): void {
+    const entries = this.#entries;
+    if (entries.length === 0) return;
     const legend = this.#group.querySelector("legend")!;
-    const open = entries.flatMap((e, i) => (e.closed ? [] : [this.#option(String(i), e.name, this.css(i))]));
-    this.#group.replaceChildren(legend, this.#option(LOOK, "Look at tiles", null), ...open);
+    const open = entries.flatMap((e, i) => (e.closed ? [] : [this.#option(String(i), this.name(i), this.css(i))]));
+    this.#group.replaceChildren(legend, this.#option(LOOK, t("palette.look"), null), ...open);
     // Rows of about the same length, whatever the number of colours.
     for (const [name, most] of [["--columns", COLUMNS_MAX], ["--columns-narrow", COLUMNS_NARROW_MAX]] as const) {
       const count = open.length + 1;
@@ -78,6 +112,9 @@ export class Palette {
     text.className = "unseen";
     text.textContent = name;
     label.title = name;
+    if (this.#symbols && css !== null) chip.dataset["symbol"] = symbolOf(Number(value));
+    const key = value === LOOK ? undefined : COLOUR_KEYS[Number(value)];
+    if (key !== undefined) input.setAttribute("aria-keyshortcuts", key);
     label.append(input, chip, text);
     return label;
   }

@@ -12,6 +12,13 @@ import { Code, passes } from "./refusals.ts";
 import { sentWhole, type Settings } from "./settings.ts";
 import * as wire from "./wire.ts";
 
+/** A placement that waits for the end of the cooldown. */
+export interface Armed {
+  readonly x: number;
+  readonly y: number;
+  readonly colour: number;
+}
+
 /** A connection to a node. After close no event comes any more. */
 export interface Link {
   send(m: wire.ClientMessage): void;
@@ -56,12 +63,12 @@ export interface SessionEvents {
   pending(): void;
   /** A placement of this page is final. */
   accepted(p: Pending): void;
-  refused(p: Pending, code: number): void;
+  refused(tile: Armed, code: number | "early" | "unsettled"): void;
   /** Another page of this user placed a tile, or a copy that was given up came through. */
   placedElsewhere(m: wire.Placed): void;
 }
 
-export type PlaceResult = { readonly ok: true } | { readonly ok: false; readonly code: number | "early" | "unsettled" };
+export type PlaceResult = { readonly ok: true; readonly armed: boolean } | { readonly ok: false; readonly code: number | "early" | "unsettled" };
 
 // Waits, in milliseconds.
 const HELLO_MS_MAX = 15_000;
@@ -78,6 +85,8 @@ const HASH_PAUSE_MS = 30;
 const HASH_CHUNKS = 40; // hashed per pause: a few milliseconds
 const BUSY_RETRIES_MAX = 3;
 const NOTICE_RETRY_MS_MIN = 500;
+/** A placement asked for so shortly before the cooldown ends waits for it. */
+export const ARM_MS_MAX = 5000;
 
 // Close codes, as docs/protocol.md lists them.
 const CLOSE_FAULTY: readonly number[] = [1003, 1009, 4002]; // text, too big, malformed: this page speaks wrongly
@@ -119,6 +128,7 @@ export class Session {
   #hashing = false;
   #audit: ChunkRect[] = []; // rectangles whose hashes are still to be compared; the first is asked for
   #repairedMs = 0;
+  #armed: Armed | null = null;
 
   readonly #timers = new Map<string, () => void>();
 
@@ -187,9 +197,12 @@ export class Session {
     this.#setState({ kind: "parked" });
   }
 
-  /** Somebody looks again: connects if need be, also when the link has been silent for longer than it should. */
-  wake(): void {
-    const silentMs = this.#world.clock.now() - this.#heardMs;
+  /**
+   * Somebody looks again: connects if need be, also when the link has been silent for longer than it should. sleptMs: for how
+   * long the machine has slept, as far as anybody knows; the clock may have stood still meanwhile.
+   */
+  wake(sleptMs = 0): void {
+    const silentMs = this.#world.clock.now() - this.#heardMs + sleptMs;
     const stale = this.#greeted && silentMs > this.#heartbeatMs + 1000;
     if (this.#state.kind === "parked" || this.#state.kind === "waiting" || stale) this.connect();
   }
@@ -293,8 +306,9 @@ export class Session {
   }
 
   #dropPending(): void {
-    if (this.pending.all.length === 0) return;
+    if (this.pending.all.length === 0 && this.#armed === null) return;
     this.pending.clear();
+    this.#armed = null;
     this.#events.pending();
   }
 
@@ -483,9 +497,44 @@ export class Session {
     this.#bannedUntilMs = bannedUntilMs;
     this.cooldown.set(waitMs);
     this.#events.me();
+    this.#aim();
   }
 
-  /** Sends a placement, or says at once why it would be refused. */
+  /** Whether a placement asked for now would wait for the end of the cooldown instead of being refused. */
+  get mayArm(): boolean {
+    const leftMs = this.cooldown.leftMs();
+    return leftMs > 0 && leftMs <= ARM_MS_MAX;
+  }
+
+  /** The placement that waits for the end of the cooldown, of which there is one at most. */
+  get armed(): Armed | null {
+    return this.#armed;
+  }
+
+  /** Gives up the placement that waits. */
+  disarm(): void {
+    if (this.#armed === null) return;
+    this.#armed = null;
+    this.#cancel("armed");
+    this.#events.pending();
+  }
+
+  /** Sends what is armed once the cooldown is over, or as soon after it as the node can be reached. */
+  #aim(): void {
+    if (this.#armed === null) return;
+    this.#after("armed", this.cooldown.leftMs(), () => {
+      const a = this.#armed;
+      if (a === null || !this.#greeted || this.#link === null || this.#turn === null) return; // Hello or Me comes back here
+      if (this.cooldown.leftMs() > 0) return this.#aim();
+      this.#armed = null;
+      const result = this.place(a.x, a.y, a.colour);
+      if (result.ok) return;
+      this.#events.pending();
+      this.#events.refused(a, result.code);
+    });
+  }
+
+  /** Sends a placement, arms one whose turn comes in a moment, or says at once why it would be refused. */
   place(x: number, y: number, colour: number): PlaceResult {
     const s = this.#settings;
     const refuse = (code: number | "early" | "unsettled"): PlaceResult => ({ ok: false, code });
@@ -497,11 +546,19 @@ export class Session {
     if (x < 0 || y < 0 || x >= s.width || y >= s.height) return refuse(Code.bounds);
     if (s.palette[colour]?.closed !== false) return refuse(Code.colour);
     if (s.frozen) return refuse(Code.frozen);
-    if (this.cooldown.leftMs() > 0) return refuse(Code.cooldown);
+    const leftMs = this.cooldown.leftMs();
+    if (leftMs > ARM_MS_MAX) return refuse(Code.cooldown);
+    this.#armed = null;
+    if (leftMs > 0) {
+      this.#armed = { x, y, colour };
+      this.#aim();
+      this.#events.pending();
+      return { ok: true, armed: true };
+    }
     const p = this.pending.add(this.#turn, this.#world.nonce(), x, y, colour, this.#world.clock.now());
     this.#send(p);
     this.#events.pending();
-    return { ok: true };
+    return { ok: true, armed: false };
   }
 
   #send(p: Pending): void {
@@ -559,7 +616,7 @@ export class Session {
   #refused(p: Pending, m: wire.Placed): void {
     if (p.state === "charged" && m.code === Code.superseded) {
       this.pending.remove(p); // it was promised, so it has been on the board; a newer tile of this user came after it
-    } else if (p.state === "charged" || (passes(m.code) && p.busy++ < BUSY_RETRIES_MAX)) {
+    } else if (p.state === "charged" || (passes(m.code, m.waitMs) && p.busy++ < BUSY_RETRIES_MAX)) {
       // What is promised stays promised: this refusal answers a copy that came at a bad moment.
       p.sendAgainMs = this.#world.clock.now() + Math.max(NOTICE_RETRY_MS_MIN, m.waitMs) * (1 + this.#world.random());
     } else {

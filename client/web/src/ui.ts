@@ -3,6 +3,7 @@
 
 import { element, setText } from "./dom.ts";
 import type { Point } from "./grid.ts";
+import { t } from "./i18n.ts";
 import { onlineWords, titleWords, type TimerWords } from "./words.ts";
 
 const TOAST_MS = 4500;
@@ -73,7 +74,7 @@ export class UI {
 
   setOnline(people: number): void {
     this.#online.hidden = people < 1;
-    this.#online.title = people === 1 ? "1 person is here" : `${people} people are here`;
+    this.#online.title = t("online", { n: people });
     setText(this.#onlineText, onlineWords(people));
   }
 
@@ -90,7 +91,6 @@ export class UI {
     if (before !== words.state) {
       this.#timer.dataset["state"] = words.state;
       this.#timer.classList.toggle("fresh", words.state === "ready" && before === "waiting");
-      if (words.state === "ready" && before === "waiting") this.say("Your next tile is ready.");
     }
     setText(this.#timerText, words.text);
     this.#timerFill.style.setProperty("--left", left.toFixed(4));

@@ -1,36 +1,41 @@
-// What the page says, apart from where it says it: pure functions, so that every state can be tested to have its words.
+// What the page says, apart from where it says it: pure functions of what is the case and of the language (i18n.ts), so that
+// every state can be tested to have its words.
 
 import type { TileDetails } from "./api.ts";
 import { clockText } from "./cooldown.ts";
+import { spoken, t } from "./i18n.ts";
 import { Code, sentence } from "./refusals.ts";
 import type { SessionState } from "./session.ts";
 
-/** The connection in words. boardTime: the time of day of the board on show when it is not live, "" when there is none. */
-export function stateWords(s: SessionState, nowMs: number, boardTime: string): string {
-  const old = boardTime === "" ? "" : ` · board as of ${boardTime}`;
+/**
+ * The connection in words. boardTime: the time of day of the board on show when it is not live, "" when there is none; onLine:
+ * what the browser believes of its network.
+ */
+export function stateWords(s: SessionState, nowMs: number, boardTime: string, onLine = true): string {
+  const old = (state: string) => (boardTime === "" ? state : t("status.asOf", { state, time: boardTime }));
   switch (s.kind) {
     case "connecting":
-      return `Connecting…${old}`;
+      return old(t("status.connecting"));
     case "loading":
-      return "Loading the board…";
+      return t("status.loading");
     case "catchingUp":
-      return `Catching up: ${s.chunks} ${s.chunks === 1 ? "area" : "areas"}`;
+      return t("status.catchingUp", { n: s.chunks });
     case "live":
-      return "Live";
+      return t("status.live");
     case "waiting":
-      return `Reconnecting in ${Math.max(1, Math.ceil((s.untilMs - nowMs) / 1000))} s${old}`;
+      if (!onLine) return old(t("status.offline"));
+      return old(t("status.waiting", { s: Math.max(1, Math.ceil((s.untilMs - nowMs) / 1000)) }));
     case "parked":
-      return `Paused${old}`;
+      return old(t("status.parked"));
     case "stopped":
-      return "This page is out of date: please reload it";
+      return t("status.stopped");
   }
 }
 
 /** What a placement that was not even sent, or was refused, says. */
 export function refusalWords(code: number | "early" | "unsettled", leftMs: number): string {
-  if (code === "early") return "Not connected yet: try again in a moment.";
-  if (code === "unsettled") return "Your last tile is still on its way.";
-  if (code === Code.cooldown && leftMs > 0) return `Your next tile is ready in ${clockText(leftMs)}.`;
+  if (code === "early" || code === "unsettled") return t(`refusal.${code}`);
+  if (code === Code.cooldown && leftMs > 0) return t("refusal.wait", { clock: clockText(leftMs) });
   return sentence(code);
 }
 
@@ -40,6 +45,7 @@ export interface Standing {
   readonly frozen: boolean;
   readonly bannedUntilMs: number; // Unix milliseconds
   readonly pending: "sent" | "charged" | null;
+  readonly armed: boolean; // a placement waits for the cooldown's end
   readonly leftMs: number;
 }
 
@@ -55,24 +61,40 @@ const BAN_WITHOUT_END_MS = 2 ** 53 - 1;
 /** What the timer shows. wallMs is the time of day. */
 export function timerWords(s: Standing, wallMs: number): TimerWords {
   const clock = s.leftMs > 0 ? clockText(s.leftMs) : "";
-  if (s.pending === "sent") return { state: "sending", text: "Placing…", clock };
-  if (s.pending === "charged") return { state: "sending", text: "Saved, on its way…", clock };
-  if (!s.connected && s.leftMs === 0) return { state: "unknown", text: "Not connected", clock };
-  if (!s.signedIn) return { state: "signedOut", text: "Sign in to place tiles", clock: "" };
+  if (s.pending === "sent") return { state: "sending", text: t("timer.sent"), clock };
+  if (s.pending === "charged") return { state: "sending", text: t("timer.charged"), clock };
+  if (!s.connected && s.leftMs === 0) return { state: "unknown", text: t("timer.unknown"), clock };
+  if (!s.signedIn) return { state: "signedOut", text: t("timer.signedOut"), clock: "" };
   if (s.bannedUntilMs > wallMs) {
-    const until = s.bannedUntilMs >= BAN_WITHOUT_END_MS ? "" : ` until ${new Date(s.bannedUntilMs).toLocaleString()}`;
-    return { state: "banned", text: `You may not place tiles${until}`, clock };
+    const endless = s.bannedUntilMs >= BAN_WITHOUT_END_MS;
+    const text = endless ? t("timer.banned") : t("timer.bannedUntil", { time: timeWords(s.bannedUntilMs) });
+    return { state: "banned", text, clock };
   }
-  if (s.leftMs > 0) return { state: "waiting", text: `Next tile in ${clock}`, clock };
-  if (s.frozen) return { state: "frozen", text: "Frozen", clock };
-  return { state: "ready", text: "Ready to place", clock };
+  if (s.leftMs > 0) return { state: "waiting", text: t(s.armed ? "timer.armed" : "timer.waiting", { clock }), clock };
+  if (s.frozen) return { state: "frozen", text: t("timer.frozen"), clock };
+  return { state: "ready", text: t("timer.ready"), clock };
+}
+
+/** Seconds left at which the timer is spoken; it stays silent between them. */
+const SPOKEN_S = [60, 10];
+
+/** What a screen reader says when what is left of the cooldown goes from one value to the next; "" for nothing. */
+export function timerSpoken(beforeMs: number, leftMs: number): string {
+  if (beforeMs > 0 && leftMs <= 0) return t("timer.spokenReady");
+  const passed = SPOKEN_S.find((s) => beforeMs > s * 1000 && leftMs <= s * 1000);
+  return passed === undefined ? "" : t("timer.spoken", { n: passed });
+}
+
+/** A moment as date and time. */
+export function timeWords(unixMs: number): string {
+  return new Date(unixMs).toLocaleString(spoken());
 }
 
 /** "3 minutes ago". */
 export function agoWords(ms: number): string {
   const s = Math.max(0, ms / 1000);
-  const format = new Intl.RelativeTimeFormat("en", { numeric: "auto" });
-  if (s < 45) return "just now";
+  const format = new Intl.RelativeTimeFormat(spoken(), { numeric: "auto" });
+  if (s < 45) return t("ago.now");
   if (s < 45 * 60) return format.format(-Math.round(s / 60), "minute");
   if (s < 22 * 3600) return format.format(-Math.round(s / 3600), "hour");
   return format.format(-Math.round(s / 86400), "day");
@@ -83,7 +105,7 @@ const ANONYMOUS = "anon-";
 
 /** A user's name as it is shown: of one without a chosen name a short part that tells it from others. */
 export function userWords(user: string): string {
-  return user.startsWith(ANONYMOUS) ? `anon ${user.slice(ANONYMOUS.length, ANONYMOUS.length + 4)}` : user;
+  return user.startsWith(ANONYMOUS) ? t("account.anon", { part: user.slice(ANONYMOUS.length, ANONYMOUS.length + 4) }) : user;
 }
 
 /** Whether the user has chosen a name. */
@@ -92,29 +114,22 @@ export function isNamed(user: string): boolean {
 }
 
 /** Who placed a tile and when. */
-export function tileWords(t: TileDetails, wallMs: number): string {
-  if (!t.placed) return "Nobody has placed a tile here yet.";
-  const ago = agoWords(wallMs - t.atMs);
-  switch (t.kind) {
-    case "user":
-      return `placed by ${userWords(t.user)}, ${ago}`;
-    case "clear":
-      return `cleared by a moderator, ${ago}`;
-    case "rollback":
-      return `put back by a moderator, ${ago}`;
-    default:
-      return `from ${t.kind === "import" ? "an imported board" : "a restored board"}, ${ago}`;
-  }
+export function tileWords(d: TileDetails, wallMs: number): string {
+  if (!d.placed) return t("tile.nobody");
+  const known = ["user", "clear", "rollback", "import"].includes(d.kind) ? d.kind : "restore";
+  return t(`tile.${known}`, { user: userWords(d.user), ago: agoWords(wallMs - d.atMs) });
 }
 
 /** The title of the tab. */
-export function titleWords(t: TimerWords): string {
-  if (t.state === "waiting") return `${t.clock} · placed`;
-  if (t.state === "ready") return "Ready · placed";
-  return "placed";
+export function titleWords(w: TimerWords): string {
+  if (w.state === "waiting") return t("title.waiting", { clock: w.clock });
+  if (w.state === "ready") return t("title.ready");
+  return t("app.title");
 }
 
-/** "1,234 online". */
+/** "1,234", or "12.3k" from ten thousand on. */
 export function onlineWords(people: number): string {
-  return people < 10_000 ? people.toLocaleString("en") : `${(people / 1000).toFixed(people < 100_000 ? 1 : 0)}k`;
+  if (people < 10_000) return people.toLocaleString(spoken());
+  const digits = people < 100_000 ? 1 : 0;
+  return (people / 1000).toLocaleString(spoken(), { minimumFractionDigits: digits, maximumFractionDigits: digits }) + "k";
 }

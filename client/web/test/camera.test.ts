@@ -34,13 +34,13 @@ test("a small board is not enlarged beyond the closest look", () => {
   assert.equal(c.view.zoom, ZOOM_MAX);
 });
 
-test("zoom goes to 40 and no further, and no farther than the whole board", () => {
+test("zoom goes from a tenth to 64", () => {
   const c = camera();
   c.zoomAt(400, 300, 1000);
-  assert.equal(c.view.zoom, 40);
+  assert.equal(c.view.zoom, 64);
   c.zoomAt(400, 300, 0);
   assert.equal(c.view.zoom, c.zoomMin);
-  assert.ok(c.zoomMin > 0 && c.zoomMin < c.fitZoom);
+  assert.ok(c.zoomMin > 0 && c.zoomMin <= 0.1 && c.zoomMin < c.fitZoom);
 });
 
 test("zooming keeps the point under the pointer, whatever the view", () => {
@@ -134,4 +134,22 @@ test("a board that grows keeps the view; one that shrinks pulls it in", () => {
   assert.deepEqual(c.view, { x: 900, y: 900, zoom: 10 });
   c.setBoard(500, 2000);
   assert.deepEqual(c.view, { x: 500, y: 900, zoom: 10 });
+});
+
+test("a tile is brought into view and away from what panels cover; one that shows moves nothing", () => {
+  const c = camera();
+  c.zoomAt(400, 300, 16);
+  c.setViewport(800, 600, 1, 60, 200);
+  c.flyTo({ x: 500, y: 500, zoom: 16 }, 0, 0);
+  const before = c.view;
+  c.flyToShow({ x: 501, y: 499 }, 0, 0, 0);
+  assert.deepEqual(c.view, before);
+  for (const tile of [{ x: 600, y: 500 }, { x: 400, y: 510 }, { x: 500, y: 530 }, { x: 500, y: 460 }]) {
+    c.flyToShow(tile, 0, 0, 0);
+    const px = (tile.x + 0.5 - c.view.x) * c.view.zoom + 400;
+    const py = (tile.y + 0.5 - c.view.y) * c.view.zoom + 300;
+    assert.ok(px > 16 && px < 784 && py > 76 && py < 384, `${JSON.stringify(tile)} shows at ${px}, ${py}`);
+  }
+  c.flyToShow({ x: 10, y: 10 }, 24, 0, 0);
+  assert.equal(c.view.zoom, 24);
 });

@@ -6,7 +6,7 @@ import { test } from "node:test";
 import { boardChunks, chunkID, chunkOf, tileIndex, type ChunkRect } from "../src/grid.ts";
 import { wordText, type Word } from "../src/hash.ts";
 import { Code } from "../src/refusals.ts";
-import { Session, type LinkEvents, type PlaceResult } from "../src/session.ts";
+import { ARM_MS_MAX, Session, type LinkEvents, type PlaceResult } from "../src/session.ts";
 import type { Settings } from "../src/settings.ts";
 import type { BoardBody, ClientMessage, Hello, Placed, ServerMessage } from "../src/wire.ts";
 import { Model } from "./model.ts";
@@ -23,7 +23,7 @@ class Bench {
   readonly model = new Model(seeded(11));
   readonly sent: ClientMessage[] = [];
   readonly told: string[] = [];
-  readonly refused: number[] = [];
+  readonly refused: (number | string)[] = [];
   readonly session: Session;
   settings = SETTINGS;
   user = "ann";
@@ -174,7 +174,7 @@ async function settled(): Promise<void> {
   for (let i = 0; i < 5; i++) await Promise.resolve();
 }
 
-const OK: PlaceResult = { ok: true };
+const OK: PlaceResult = { ok: true, armed: false };
 
 test("connects, subscribes, loads and goes live", async () => {
   const b = new Bench();
@@ -607,6 +607,70 @@ test("a busy node is asked three times more, then its sentence is told", async (
   }
   assert.deepEqual(b.refused, [Code.busy]);
   assert.equal(b.count("place"), 4);
+});
+
+test("a placement in the last seconds of the cooldown waits for its end, and only the last one does", async () => {
+  const b = new Bench();
+  b.me = { turn: 3, waitMs: ARM_MS_MAX + 3000 };
+  await b.live();
+  assert.deepEqual(b.session.place(60, 60, 4), { ok: false, code: Code.cooldown });
+  b.clock.pass(b.session.cooldown.leftMs() - ARM_MS_MAX);
+  assert.ok(b.session.mayArm);
+  assert.deepEqual(b.session.place(60, 60, 4), { ok: true, armed: true });
+  assert.deepEqual(b.session.place(61, 60, 5), { ok: true, armed: true });
+  assert.deepEqual(b.session.armed, { x: 61, y: 60, colour: 5 });
+  b.clock.pass(ARM_MS_MAX - 1);
+  assert.equal(b.count("place"), 0);
+  b.clock.pass(1);
+  assert.equal(b.count("place"), 1);
+  assert.deepEqual([b.last("place").x, b.last("place").turn, b.session.armed], [61, 3, null]);
+  // The node's clock says that it was a little early: the same copy goes again.
+  b.answer(b.last("place"), { verdict: "refused", code: Code.cooldown, waitMs: 120, nextTurn: 3 });
+  b.clock.pass(1000);
+  assert.equal(b.count("place"), 2);
+  assert.deepEqual(b.refused, []);
+});
+
+test("an armed placement can be given up, and goes out after a lost connection", async () => {
+  const b = new Bench();
+  b.me = { turn: 1, waitMs: 4000 };
+  await b.live();
+  assert.deepEqual(b.session.place(60, 60, 4), { ok: true, armed: true });
+  b.session.disarm();
+  b.clock.pass(3500);
+  assert.equal(b.count("place"), 0);
+  b.receive({ type: "me", turn: 1, waitMs: 2000, bannedUntilMs: 0 });
+  b.session.place(60, 60, 4);
+  b.close();
+  b.clock.pass(400);
+  assert.equal(b.session.armed !== null, true);
+  b.me = { turn: 1, waitMs: 100 };
+  b.clock.pass(600);
+  b.hello();
+  b.base();
+  b.clock.pass(100);
+  assert.equal(b.count("place"), 1);
+});
+
+test("an armed placement that the board refuses by then is told", async () => {
+  const b = new Bench();
+  b.me = { turn: 1, waitMs: 4000 };
+  await b.live();
+  assert.deepEqual(b.session.place(60, 60, 4), { ok: true, armed: true });
+  b.receive({ type: "settingsChanged", tick: b.model.tick, settings: { ...SETTINGS, version: 2, frozen: true } });
+  b.clock.pass(2000);
+  assert.deepEqual(b.refused, [Code.frozen]);
+  assert.equal(b.session.armed, null);
+  assert.equal(b.count("place"), 0);
+});
+
+test("a machine that slept tries its link anew, though the clock stood still", async () => {
+  const b = new Bench();
+  await b.live();
+  b.session.wake(5000);
+  assert.equal(b.links, 1);
+  b.session.wake(60_000);
+  assert.equal(b.links, 2);
 });
 
 test("a copy that was given up and comes through after all is told, and so is another page's tile", async () => {

@@ -1,16 +1,15 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { Code, sentence, SENTENCES } from "../src/refusals.ts";
+import { Code, sentence } from "../src/refusals.ts";
 import type { SessionState } from "../src/session.ts";
-import { agoWords, onlineWords, refusalWords, stateWords, tileWords, timerWords, titleWords, userWords, type Standing } from "../src/words.ts";
+import { agoWords, onlineWords, refusalWords, stateWords, tileWords, timerWords, titleWords, timerSpoken, userWords, type Standing } from "../src/words.ts";
 import { refusals } from "./support.ts";
 
 test("every refusal of the product has its number, name and a sentence here", () => {
   const names = Object.entries(Code).map(([name, code]) => [code, name.replace(/[A-Z]/g, (c) => "_" + c.toLowerCase())]);
   assert.deepEqual(names, refusals().map((r) => [r.code, r.label]));
-  assert.equal(SENTENCES.length, refusals().length);
-  for (const s of SENTENCES) assert.match(s, /^[A-Z].*\.$/);
-  assert.notEqual(sentence(99), "");
+  for (const r of refusals()) assert.match(sentence(r.code), /^[A-Z].*\.$/);
+  assert.equal(sentence(99), "The server refused that.");
 });
 
 test("every state of the connection has its words", () => {
@@ -21,13 +20,14 @@ test("every state of the connection has its words", () => {
   assert.equal(words({ kind: "catchingUp", chunks: 3 }), "Catching up: 3 areas");
   assert.equal(words({ kind: "waiting", untilMs: 13_200 }, "12:03"), "Reconnecting in 4 s · board as of 12:03");
   assert.equal(words({ kind: "waiting", untilMs: 9000 }), "Reconnecting in 1 s");
+  assert.equal(stateWords({ kind: "waiting", untilMs: 13_200 }, 10_000, "12:03", false), "Offline · board as of 12:03");
   assert.equal(words({ kind: "connecting" }), "Connecting…");
   assert.match(words({ kind: "parked" }, "12:03"), /12:03/);
   assert.match(words({ kind: "stopped" }), /reload/);
 });
 
 test("the timer says what stands between the user and the next tile", () => {
-  const ready: Standing = { signedIn: true, connected: true, frozen: false, bannedUntilMs: 0, pending: null, leftMs: 0 };
+  const ready: Standing = { signedIn: true, connected: true, frozen: false, bannedUntilMs: 0, pending: null, armed: false, leftMs: 0 };
   const state = (s: Partial<Standing>) => timerWords({ ...ready, ...s }, 1000).state;
   assert.equal(state({}), "ready");
   assert.equal(state({ leftMs: 1 }), "waiting");
@@ -44,6 +44,15 @@ test("the timer says what stands between the user and the next tile", () => {
   assert.doesNotMatch(timerWords({ ...ready, bannedUntilMs: 2 ** 53 - 1 }, 0).text, /until/);
   assert.equal(titleWords(timerWords({ ...ready, leftMs: 60_000 }, 0)), "1:00 · placed");
   assert.equal(titleWords(timerWords(ready, 0)), "Ready · placed");
+});
+
+test("a screen reader hears of the timer at a minute, at ten seconds and at the end, and nothing else", () => {
+  const heard: string[] = [];
+  for (let left = 70_000; left >= -250; left -= 250) {
+    const words = timerSpoken(left + 250, left);
+    if (words !== "") heard.push(words);
+  }
+  assert.deepEqual(heard, ["60 seconds until your next tile.", "10 seconds until your next tile.", "Your next tile is ready."]);
 });
 
 test("who and when, for every kind of placement", () => {

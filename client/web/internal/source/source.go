@@ -18,17 +18,19 @@ const Dist = "dist"
 const HashName = "SOURCE_HASH"
 
 // Files returns the slash-separated names of the sources below dir (the folder client/web), sorted: everything in src, and
-// the page's markup, style and icon.
+// the page's texts, markup, style, icon and manifest.
 func Files(dir fs.FS) ([]string, error) {
-	names := []string{"icon.svg", "index.html", "style.css"}
-	err := fs.WalkDir(dir, "src", func(name string, d fs.DirEntry, err error) error {
-		if err == nil && !d.IsDir() && path.Ext(name) == ".ts" {
-			names = append(names, name)
+	names := []string{"icon.svg", "index.html", "manifest.webmanifest", "style.css"}
+	for folder, ext := range map[string]string{"src": ".ts", "lang": ".json"} {
+		err := fs.WalkDir(dir, folder, func(name string, d fs.DirEntry, err error) error {
+			if err == nil && !d.IsDir() && path.Ext(name) == ext {
+				names = append(names, name)
+			}
+			return err
+		})
+		if err != nil {
+			return nil, fmt.Errorf("list the page's sources: %w", err)
 		}
-		return err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("list the page's sources: %w", err)
 	}
 	slices.Sort(names)
 	return names, nil
