@@ -44,6 +44,9 @@ func (s *Server) adminRoutes() *routes {
 		"POST /admin/v1/clear":           s.adminClear,
 		"GET /admin/v1/jobs":             s.adminJobs,
 		"GET /admin/v1/status":           s.adminStatus,
+		"POST /admin/v1/invites":         s.withInvites(s.adminInvite),
+		"GET /admin/v1/invites":          s.withInvites(s.adminInvites),
+		"POST /admin/v1/invites/revoke":  s.withInvites(s.adminRevoke),
 		"POST /admin/v1/verify": func(w http.ResponseWriter, r *http.Request) {
 			if !verifying.TryLock() {
 				s.fail(w, newProblem(problemRunning, "verify"))

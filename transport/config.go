@@ -6,8 +6,11 @@ import (
 	"io/fs"
 	"net/netip"
 	"net/url"
+	"regexp"
 	"slices"
 	"time"
+
+	outside "github.com/placed-board/placed/internal/identity"
 )
 
 // Config is what a node's outer face is told at start. Sizes are in bytes, rates in events per second unless the name says
@@ -21,6 +24,18 @@ type Config struct {
 	// SessionKey signs the tokens of signed-in users, at least SessionKeyBytes bytes. All nodes of a board share it. It is never
 	// logged.
 	SessionKey []byte
+	// Auth is how people sign in.
+	Auth Auth
+	// AuthHeader is the header in which a trusted proxy names the user, with AuthProxy.
+	AuthHeader string
+	// JWT says which tokens are good, with AuthJWT. Its secret is never logged.
+	JWT outside.Config
+	// JWTCookie is a cookie of the identity provider that holds its token, with AuthJWT; "" for none.
+	JWTCookie string
+	// SignInURL is where people sign in with AuthJWT and AuthProxy, for the page to send them there; "" for nowhere.
+	SignInURL string
+	// PublicURL is where people find the page, for the links of invites; "" for this machine's own address.
+	PublicURL string
 	// CertFile and KeyFile hold the certificate (with its chain) and the key of the public listener, as PEM; both "" for plain
 	// HTTP. They are read anew when they change.
 	CertFile, KeyFile string
@@ -99,6 +114,7 @@ func DefaultConfig() Config {
 	return Config{
 		Listen:      "localhost:8080",
 		AdminListen: "localhost:8081",
+		Auth:        AuthOpen,
 		Unlimited:   []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")},
 
 		ConnectionsPerAddress: 64,
@@ -143,6 +159,7 @@ func (c *Config) Validate() error {
 	if len(c.SessionKey) < SessionKeyBytes {
 		fail("the session key is shorter than %d bytes", SessionKeyBytes)
 	}
+	c.validateAuth(fail)
 	if (c.CertFile == "") != (c.KeyFile == "") {
 		fail("TLS needs both a certificate and a key")
 	}
@@ -203,4 +220,32 @@ func (c *Config) Validate() error {
 		fail("a drain time is below 0")
 	}
 	return errors.Join(errs...)
+}
+
+var headerName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9-]*$`)
+
+// validateAuth checks how people sign in.
+func (c *Config) validateAuth(fail func(format string, a ...any)) {
+	switch c.Auth {
+	case AuthOpen, AuthInvite:
+	case AuthJWT:
+		if err := c.JWT.Validate(); err != nil {
+			fail("%w", err)
+		}
+	case AuthProxy:
+		if !headerName.MatchString(c.AuthHeader) {
+			fail("the header that names the user, %q, is no name of a header", c.AuthHeader)
+		}
+		if len(c.TrustedProxies) == 0 {
+			fail("a header names the user, but no proxy is trusted to set it: name them in --trusted-proxies")
+		}
+	default:
+		fail("there is no way to sign in called %q", c.Auth)
+	}
+	for _, v := range []struct{ name, address string }{{"sign-in URL", c.SignInURL}, {"public URL", c.PublicURL}} {
+		u, err := url.Parse(v.address)
+		if v.address != "" && (err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || u.Fragment != "") {
+			fail("the %s %q is not of the form https://host/path", v.name, v.address)
+		}
+	}
 }

@@ -287,15 +287,25 @@ func testConfig() Config {
 
 func newServer(t testing.TB, change func(*Config)) (*Server, *fakeSystem, *prometheus.Registry, *logBuffer) {
 	t.Helper()
+	return newServerWith(t, change, nil)
+}
+
+// newServerWith is newServer with other collaborators.
+func newServerWith(t testing.TB, change func(*Config), with func(*Deps)) (*Server, *fakeSystem, *prometheus.Registry, *logBuffer) {
+	t.Helper()
 	cfg := testConfig()
 	if change != nil {
 		change(&cfg)
 	}
 	fake, reg, logs := newFakeSystem(), prometheus.NewRegistry(), &logBuffer{}
-	s, err := New(cfg, Deps{
+	deps := Deps{
 		Sessions: fake, Placer: fake, Board: fake, Admin: fake, History: fake, Registry: reg,
 		Log: slog.New(slog.NewTextHandler(logs, nil)),
-	})
+	}
+	if with != nil {
+		with(&deps)
+	}
+	s, err := New(cfg, deps)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -304,7 +314,13 @@ func newServer(t testing.TB, change func(*Config)) (*Server, *fakeSystem, *prome
 
 func start(t testing.TB, change func(*Config)) *harness {
 	t.Helper()
-	s, fake, reg, logs := newServer(t, change)
+	return startWith(t, change, nil)
+}
+
+// startWith is start with other collaborators.
+func startWith(t testing.TB, change func(*Config), with func(*Deps)) *harness {
+	t.Helper()
+	s, fake, reg, logs := newServerWith(t, change, with)
 	if err := s.Listen(); err != nil {
 		t.Fatal(err)
 	}

@@ -3,6 +3,7 @@ package transport
 import (
 	"crypto/rand"
 	"encoding/base32"
+	"errors"
 	"net/http"
 	"strings"
 	"time"
@@ -10,7 +11,7 @@ import (
 	"github.com/placed-board/placed/board"
 )
 
-// Identity in open mode: whoever asks gets one. An anonymous identity has a random name that begins with AnonymousPrefix;
+// Who a request comes from, and identity in open mode (the others: auth.go, invite.go): whoever asks gets one. An anonymous identity has a random name that begins with AnonymousPrefix;
 // any other name can be chosen by anybody. Either way the browser gets a signed cookie, and a program the same token in the
 // answer, to send as "Authorization: Bearer <token>".
 
@@ -25,6 +26,7 @@ type identity struct {
 	user      board.UserID // "" for nobody
 	anonymous bool
 	by        identifiedBy
+	expires   time.Time // when it ends; zero: not known
 }
 
 type identifiedBy uint8
@@ -33,11 +35,15 @@ const (
 	byNothing identifiedBy = iota
 	byCookie
 	byBearer
+	byProxy
 )
 
 // identify finds out who the request comes from. A bearer token goes before the cookie. A token that is not good is never
 // taken for nobody: the answer says so.
 func (s *Server) identify(r *http.Request) (identity, *problem) {
+	if s.cfg.Auth == AuthProxy {
+		return s.byProxyHeader(r)
+	}
 	if header := r.Header.Get("Authorization"); header != "" {
 		token, ok := cutBearer(header)
 		if !ok {
@@ -46,28 +52,36 @@ func (s *Server) identify(r *http.Request) (identity, *problem) {
 		}
 		return s.openToken(token, byBearer)
 	}
+	if who, ok := s.byProviderCookie(r); ok {
+		return who, nil
+	}
 	if cookie, err := r.Cookie(CookieName); err == nil {
 		return s.openToken(cookie.Value, byCookie)
 	}
 	return identity{}, nil
 }
 
+// openToken checks a token of ours, or on boards with an identity provider one of that: only theirs have dots.
 func (s *Server) openToken(token string, by identifiedBy) (identity, *problem) {
-	user, anonymous, err := s.signer.open(token, time.Now())
-	if err == nil && anonymous && s.givenUp.has(user) {
-		s.metrics.tokens[tokenGivenUp].Inc()
-		return identity{by: by}, newProblem(problemToken, "that identity was given up for a name")
+	if s.cfg.Auth == AuthJWT && strings.Contains(token, ".") {
+		return s.fromOutside(token, by)
 	}
-	switch err {
-	case nil:
-		return identity{user: user, anonymous: anonymous, by: by}, nil
-	case errTokenExpired:
-		s.metrics.tokens[tokenExpired].Inc()
-		return identity{by: by}, newProblem(problemToken, "the token has expired")
+	found, err := s.signer.open(token, time.Now())
+	reason, detail := "", ""
+	switch {
+	case errors.Is(err, errTokenExpired):
+		reason, detail = tokenExpired, "the token has expired"
+	case err != nil:
+		reason, detail = tokenForged, "the token was not made by this board, or for another way to sign in"
+	case found.anonymous && s.givenUp.has(found.user):
+		reason, detail = tokenGivenUp, "that identity was given up for a name"
+	case s.deps.Invites != nil && s.deps.Invites.Revoked(found.user):
+		reason, detail = tokenRevoked, "the invite was taken back"
 	default:
-		s.metrics.tokens[tokenForged].Inc()
-		return identity{by: by}, newProblem(problemToken, "the token was not made by this board")
+		return identity{user: found.user, anonymous: found.anonymous, by: by, expires: found.expires}, nil
 	}
+	s.metrics.tokens[reason].Inc()
+	return identity{by: by}, newProblem(problemToken, detail)
 }
 
 // cutBearer returns the token of an Authorization header.
@@ -104,17 +118,21 @@ type signedIn struct {
 	ExpiresMs int64        `json:"expires_ms"` // Unix milliseconds
 }
 
-// issue makes a token and sets its cookie. An anonymous one is kept by the browser, because losing it is losing the user; a
-// chosen name can be chosen again.
-func (s *Server) issue(w http.ResponseWriter, r *http.Request, user board.UserID, anonymous bool) signedIn {
-	expires := time.Now().Add(tokenLife)
-	token := s.signer.seal(user, anonymous, expires)
-	maxAge := 0
-	if anonymous {
-		maxAge = int(tokenLife / time.Second)
+// issue makes a token and sets its cookie. It ends with what it was given for. A cookie is kept by the browser, because losing
+// an anonymous one is losing the user; but a name chosen in the open can be chosen again.
+func (s *Server) issue(w http.ResponseWriter, r *http.Request, who identity) signedIn {
+	now := time.Now()
+	expires := now.Add(tokenLife)
+	if !who.expires.IsZero() && who.expires.Before(expires) {
+		expires = who.expires
+	}
+	token := s.signer.seal(who.user, who.anonymous, expires)
+	maxAge := max(int(expires.Sub(now)/time.Second), 1)
+	if s.cfg.Auth == AuthOpen && !who.anonymous {
+		maxAge = 0
 	}
 	http.SetCookie(w, s.cookie(r, token, maxAge))
-	return signedIn{User: user, Anonymous: anonymous, Token: token, ExpiresMs: expires.UnixMilli()}
+	return signedIn{User: who.user, Anonymous: who.anonymous, Token: token, ExpiresMs: expires.UnixMilli()}
 }
 
 // newAnonymousUser returns a name that nobody has: 80 random bits.
@@ -128,7 +146,7 @@ func newAnonymousUser() board.UserID {
 func (s *Server) postAnonymous(w http.ResponseWriter, r *http.Request) {
 	who, p := s.identify(r)
 	if p == nil && who.user != "" {
-		writeJSON(w, http.StatusOK, "no-store", s.issue(w, r, who.user, who.anonymous))
+		writeJSON(w, http.StatusOK, "no-store", s.issue(w, r, identity{user: who.user, anonymous: who.anonymous}))
 		return
 	}
 	if p := s.takeIdentity(r); p != nil {
@@ -136,7 +154,7 @@ func (s *Server) postAnonymous(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.metrics.signIns[signInAnon].Inc()
-	writeJSON(w, http.StatusOK, "no-store", s.issue(w, r, newAnonymousUser(), true))
+	writeJSON(w, http.StatusOK, "no-store", s.issue(w, r, identity{user: newAnonymousUser(), anonymous: true}))
 }
 
 // postLogin answers POST /api/login/{name}.
@@ -146,7 +164,7 @@ func (s *Server) postLogin(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, newProblem(problemUserName, err.Error()))
 		return
 	}
-	if len(user) >= len(AnonymousPrefix) && strings.EqualFold(string(user[:len(AnonymousPrefix)]), AnonymousPrefix) {
+	if reserved(user) {
 		s.fail(w, newProblem(problemReserved, AnonymousPrefix))
 		return
 	}
@@ -155,7 +173,7 @@ func (s *Server) postLogin(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.metrics.signIns[signInNamed].Inc()
-	writeJSON(w, http.StatusOK, "no-store", s.issue(w, r, user, false))
+	writeJSON(w, http.StatusOK, "no-store", s.issue(w, r, identity{user: user}))
 }
 
 // postLogout answers POST /api/logout. Tokens are not remembered anywhere, so it is the browser that forgets.

@@ -122,7 +122,7 @@ func TestBadTokens(t *testing.T) {
 	changed := func(change func(b []byte) []byte) string {
 		return base64.RawURLEncoding.EncodeToString(change(append([]byte(nil), raw...)))
 	}
-	other := newSigner([]byte(strings.Repeat("another key ", 4)))
+	other := newSigner([]byte(strings.Repeat("another key ", 4)), AuthOpen)
 	expired := h.signer.seal("ann", false, time.Now().Add(-time.Second))
 	for name, c := range map[string]struct{ token, reason string }{
 		"empty":              {"", tokenForged},
@@ -172,29 +172,29 @@ func looseLastBit(t *testing.T, token string) string {
 
 // TestTokenTime checks the expiry to the second.
 func TestTokenTime(t *testing.T) {
-	s := newSigner(testKey)
+	s := newSigner(testKey, AuthOpen)
 	at := time.Unix(2_000_000_000, 0)
 	token := s.seal("ann", true, at)
-	if user, anonymous, err := s.open(token, at.Add(-time.Second)); user != "ann" || !anonymous || err != nil {
-		t.Errorf("a second before: %q %v %v", user, anonymous, err)
+	if got, err := s.open(token, at.Add(-time.Second)); got != (pass{"ann", true, at}) || err != nil {
+		t.Errorf("a second before: %+v %v", got, err)
 	}
-	if _, _, err := s.open(token, at); err != errTokenExpired {
+	if _, err := s.open(token, at); err != errTokenExpired {
 		t.Errorf("at its end: %v", err)
 	}
 	long := board.UserID(strings.Repeat("ä", board.UserBytesMax/2))
-	if user, _, err := s.open(s.seal(long, false, at), at.Add(-time.Hour)); user != long || err != nil {
-		t.Errorf("the longest name: %q %v", user, err)
+	if got, err := s.open(s.seal(long, false, at), at.Add(-time.Hour)); got.user != long || err != nil {
+		t.Errorf("the longest name: %+v %v", got, err)
 	}
 }
 
 func FuzzToken(f *testing.F) {
-	s := newSigner(testKey)
+	s := newSigner(testKey, AuthOpen)
 	at := time.Unix(2_000_000_000, 0)
 	f.Add(s.seal("ann", true, at))
 	f.Add("")
 	f.Fuzz(func(t *testing.T, token string) {
-		if user, anonymous, err := s.open(token, at.Add(-time.Hour)); err == nil && (user != "ann" || !anonymous) {
-			t.Fatalf("a token of nobody's making is %q's", user)
+		if got, err := s.open(token, at.Add(-time.Hour)); err == nil && got != (pass{"ann", true, at}) {
+			t.Fatalf("a token of nobody's making is %+v", got)
 		}
 	})
 }

@@ -2,11 +2,13 @@ package transport
 
 import (
 	"errors"
+	"slices"
 	"strconv"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/placed-board/placed/board"
+	outside "github.com/placed-board/placed/internal/identity"
 	"github.com/placed-board/placed/wire"
 )
 
@@ -38,22 +40,27 @@ type metrics struct {
 
 // Reasons for which a client's message was not acted on.
 const (
-	badRate       = "rate"      // above the session's rate
-	badFlood      = "flood"     // far above it: the session is closed
-	badMalformed  = "malformed" // undecodable
-	badText       = "text"      // a text message
-	badTooBig     = "too_big"   // above wire.ClientMessageBytesMax
-	badWebsocket  = "websocket" // against RFC 6455: unmasked, reserved bits, unknown opcodes, stray continuations
-	badSilent     = "silent"    // nothing came for DeadAfter: no message, but as final as one
-	badDraining   = "draining"  // a placement while the node drains
-	badSpectator  = "spectator" // a placement of somebody who has not signed in
-	connectOK     = "ok"        // results of upgrades
-	connectFailed = "handshake" // the upgrade itself went wrong
-	signInAnon    = "anonymous" // kinds of identities handed out
-	signInNamed   = "named"     //
+	badRate       = "rate"       // above the session's rate
+	badFlood      = "flood"      // far above it: the session is closed
+	badMalformed  = "malformed"  // undecodable
+	badText       = "text"       // a text message
+	badTooBig     = "too_big"    // above wire.ClientMessageBytesMax
+	badWebsocket  = "websocket"  // against RFC 6455: unmasked, reserved bits, unknown opcodes, stray continuations
+	badSilent     = "silent"     // nothing came for DeadAfter: no message, but as final as one
+	badDraining   = "draining"   // a placement while the node drains
+	badSpectator  = "spectator"  // a placement of somebody who has not signed in
+	badSignedOut  = "signed_out" // a placement of somebody whose sign-in is over
+	connectOK     = "ok"         // results of upgrades
+	connectFailed = "handshake"  // the upgrade itself went wrong
+	signInAnon    = "anonymous"  // kinds of identities handed out
+	signInNamed   = "named"      //
+	signInToken   = "token"      // a token of the identity provider became a cookie
+	signInInvite  = "invite"
 	tokenForged   = "forged"    // not signed by us, or malformed
 	tokenExpired  = "expired"   // signed by us once
 	tokenGivenUp  = "given_up"  // of an anonymous identity whose owner chose a name instead
+	tokenRevoked  = "revoked"   // of an invite that is no more
+	tokenStranger = "untrusted" // a header that names a user, not from a trusted proxy or not once
 
 	reloadCertificate = "certificate" // of TLS
 	reloadKeys        = "jwt_keys"    // of who signs people in
@@ -75,7 +82,7 @@ const (
 // closeCodes are the close codes with a series of their own; 1005 is a close without a code and 1006 a lost connection.
 var closeCodes = []int{
 	wire.CloseNormal, 1001, wire.CloseProtocol, wire.CloseText, 1005, 1006, 1008, wire.CloseTooBig, wire.CloseInternal,
-	wire.CloseRestart, wire.CloseTryLater, wire.CloseFlood, wire.CloseSilent, wire.CloseMalformed,
+	wire.CloseRestart, wire.CloseTryLater, wire.CloseFlood, wire.CloseSilent, wire.CloseMalformed, wire.CloseSignedOut,
 }
 
 func newMetrics(reg *prometheus.Registry, s *Server) (*metrics, error) {
@@ -103,14 +110,14 @@ func newMetrics(reg *prometheus.Registry, s *Server) (*metrics, error) {
 		refusals:      vec("placed_http_refusals_total", "Problems answered over HTTP, by code.", "code", problemCodes()...),
 		connects:      vec("placed_ws_connects_total", "Websocket upgrades, by result.", "result", connectOK, connectFailed),
 		messages:      vec("placed_ws_messages_total", "Messages acted on, by kind.", "kind", "subscribe", "place", "repair", "get_hashes"),
-		bad:           vec("placed_ws_bad_messages_total", "Messages not acted on and sessions ended for them, by reason.", "reason", badRate, badFlood, badMalformed, badText, badTooBig, badWebsocket, badSilent, badDraining, badSpectator),
+		bad:           vec("placed_ws_bad_messages_total", "Messages not acted on and sessions ended for them, by reason.", "reason", badRate, badFlood, badMalformed, badText, badTooBig, badWebsocket, badSilent, badDraining, badSpectator, badSignedOut),
 		sent:          counter("placed_ws_sent_messages_total", "Messages handed to sockets."),
 		sentBytes:     counter("placed_ws_sent_bytes_total", "Bytes of the messages handed to sockets."),
 		slow:          counter("placed_ws_slow_client_drops_total", "Messages not taken because the socket was still full."),
 		kept:          counter("placed_ws_partial_writes_total", "Messages of which a part had to wait for the socket."),
 		pings:         counter("placed_ws_pings_total", "Pings sent to silent sessions."),
-		signIns:       vec("placed_sign_ins_total", "Identities handed out, by kind.", "kind", signInAnon, signInNamed),
-		tokens:        vec("placed_bad_tokens_total", "Session tokens refused, by reason.", "reason", tokenForged, tokenExpired, tokenGivenUp),
+		signIns:       vec("placed_sign_ins_total", "Identities handed out, by kind.", "kind", signInAnon, signInNamed, signInToken, signInInvite),
+		tokens:        vec("placed_bad_tokens_total", "Tokens, headers and invites that would say who somebody is and were refused, by reason.", "reason", badTokenReasons()...),
 		reloads:       vec("placed_reloads_total", "Changed files read anew, by what they hold.", "what", reloadCertificate, reloadKeys),
 		reloadsFailed: vec("placed_reloads_failed_total", "Changed files that cannot be used, by what they hold.", "what", reloadCertificate, reloadKeys),
 		forwarded: vec("placed_forwarded_requests_total", "Requests of trusted proxies and requests with X-Forwarded-For, by what became of it.", "result",
@@ -160,6 +167,17 @@ func (m *metrics) message(kind wire.ClientMessage) {
 	case *wire.GetHashes:
 		m.messages["get_hashes"].Inc()
 	}
+}
+
+// badTokenReasons lists our own reasons and those of tokens of an identity provider.
+func badTokenReasons() []string {
+	reasons := []string{tokenForged, tokenExpired, tokenGivenUp, tokenRevoked, tokenStranger}
+	for _, r := range outside.Reasons {
+		if !slices.Contains(reasons, string(r)) {
+			reasons = append(reasons, string(r))
+		}
+	}
+	return reasons
 }
 
 // problemCodes lists every code that a problem may have: the board's refusals and our own.

@@ -118,7 +118,7 @@ func (s *Server) getIndex(w http.ResponseWriter, r *http.Request) {
 	if s.wantsIdentity(r) {
 		if _, ok := s.limits.signIn(s.peerOf(r).addr, time.Now()); ok {
 			s.metrics.signIns[signInAnon].Inc()
-			s.issue(w, r, newAnonymousUser(), true)
+			s.issue(w, r, identity{user: newAnonymousUser(), anonymous: true})
 			cache = "private, no-cache"
 		}
 	}
@@ -128,7 +128,7 @@ func (s *Server) getIndex(w http.ResponseWriter, r *http.Request) {
 // wantsIdentity reports whether a browser opens the page and nobody is signed in there. Programs and crawlers ask for an
 // identity if they want one.
 func (s *Server) wantsIdentity(r *http.Request) bool {
-	if r.Method != http.MethodGet || r.Header.Get("Sec-Fetch-Dest") != "document" || r.Header.Get("Authorization") != "" {
+	if s.cfg.Auth != AuthOpen || r.Method != http.MethodGet || r.Header.Get("Sec-Fetch-Dest") != "document" || r.Header.Get("Authorization") != "" {
 		return false
 	}
 	who, p := s.identify(r)

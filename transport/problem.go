@@ -45,6 +45,11 @@ const (
 	problemUserName    = "user_name"
 	problemReserved    = "user_reserved"
 	problemRation      = "sign_ins"
+	problemAuth        = "auth"
+	problemProxy       = "proxy"
+	problemInvite      = "invite"
+	problemInviteName  = "invite_name"
+	problemNameTaken   = "name_taken"
 	problemKey         = "idempotency_key"
 	problemUnknown     = "unknown"
 	problemConflict    = "conflict"
@@ -76,6 +81,11 @@ var ownProblems = map[string]struct {
 	problemUserName:    {http.StatusUnprocessableEntity, "That name cannot be used."},
 	problemReserved:    {http.StatusUnprocessableEntity, "Names that begin like that are given by the server only."},
 	problemRation:      {http.StatusTooManyRequests, "Too many new guests have come from your network just now: try again a little later, or ask the host."},
+	problemAuth:        {http.StatusForbidden, "People sign in to this board in another way."},
+	problemProxy:       {http.StatusForbidden, "Only a trusted proxy may say who you are."},
+	problemInvite:      {http.StatusForbidden, "This invite is not good: ask the host for another one."},
+	problemInviteName:  {http.StatusUnprocessableEntity, "Welcome! Choose a name: it is yours from then on."},
+	problemNameTaken:   {http.StatusConflict, "Somebody else has that name: choose another one."},
 	problemKey:         {http.StatusBadRequest, "Send an Idempotency-Key header of 1 to 128 printable ASCII characters."},
 	problemUnknown:     {http.StatusServiceUnavailable, "Nobody knows yet what became of your placement: send it again with the same key."},
 	problemConflict:    {http.StatusConflict, "The settings were changed since: read them again."},

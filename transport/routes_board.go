@@ -189,7 +189,8 @@ type config struct {
 	Version        string         `json:"version"`
 	Protocol       int            `json:"protocol"`
 	Subprotocol    string         `json:"subprotocol"`
-	Auth           string         `json:"auth"` // "open": anybody gets an identity for the asking
+	Auth           Auth           `json:"auth"`                  // "open": anybody gets an identity for the asking; "jwt", "proxy", "invite"
+	SignInURL      string         `json:"sign_in_url,omitempty"` // where people sign in, when that is not here
 	Whole          bool           `json:"whole"`
 	ChunkSize      int            `json:"chunk_size"`
 	Online         int            `json:"online"`
@@ -206,7 +207,7 @@ func (s *Server) getConfig(w http.ResponseWriter, _ *http.Request) {
 	settings := s.deps.Board.Settings().Settings
 	writeJSON(w, http.StatusOK, "public, max-age=1", config{
 		Epoch: epochText(s.deps.Board.Epoch()), Version: s.cfg.Version, Protocol: wire.Protocol, Subprotocol: Subprotocol,
-		Auth: "open", Whole: settings.Whole(), ChunkSize: board.ChunkSize, Online: s.deps.Board.Online(),
+		Auth: s.cfg.Auth, SignInURL: s.cfg.SignInURL, Whole: settings.Whole(), ChunkSize: board.ChunkSize, Online: s.deps.Board.Online(),
 		ServerTimeMs: time.Now().UnixMilli(), MessageBytes: wire.ClientMessageBytesMax, MessagesPerSec: s.cfg.MessagesPerSecond,
 		PingAfterMs: s.cfg.PingAfter.Milliseconds(), DeadAfterMs: s.cfg.DeadAfter.Milliseconds(), Settings: settings,
 	})

@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/placed-board/placed/board"
+	outside "github.com/placed-board/placed/internal/identity"
 	"github.com/placed-board/placed/internal/reload"
 	"github.com/placed-board/placed/wire"
 )
@@ -76,13 +77,14 @@ type Admin interface {
 	Verify(ctx context.Context, progress func(done, total int)) (board.VerifyReport, error)
 }
 
-// Deps are the collaborators of a Server. All are needed.
+// Deps are the collaborators of a Server. All are needed but Invites.
 type Deps struct {
 	Sessions Sessions
 	Placer   Placer
 	Board    BoardReader
 	Admin    Admin
 	History  Historian
+	Invites  Invites // with AuthInvite
 	Log      *slog.Logger
 	Registry *prometheus.Registry
 }
@@ -97,6 +99,7 @@ type Server struct {
 	limits  *limits
 	signer  *signer
 	givenUp *givenUp
+	tokens  outside.Verifier // with AuthJWT
 
 	certificate *reload.Kept[*tls.Certificate] // of the public listener; nil for plain HTTP
 
@@ -130,6 +133,9 @@ func New(cfg Config, deps Deps) (*Server, error) {
 	if deps.Sessions == nil || deps.Placer == nil || deps.Board == nil || deps.Admin == nil || deps.History == nil || deps.Log == nil || deps.Registry == nil {
 		return nil, errors.New("transport: a dependency is missing")
 	}
+	if (cfg.Auth == AuthInvite) != (deps.Invites != nil) {
+		return nil, errors.New("transport: invites are for AuthInvite, which needs them")
+	}
 	s := &Server{cfg: cfg, deps: deps, log: deps.Log, sessions: map[*session]struct{}{}, origins: map[string]bool{}}
 	var err error
 	if s.metrics, err = newMetrics(deps.Registry, s); err != nil {
@@ -137,12 +143,17 @@ func New(cfg Config, deps Deps) (*Server, error) {
 	}
 	var salt [6]byte
 	rand.Read(salt[:])
+	if cfg.Auth == AuthJWT {
+		if s.tokens, err = outside.NewJWT(cfg.JWT, s.reloaded(reloadKeys)); err != nil {
+			return nil, fmt.Errorf("transport: %w", err)
+		}
+	}
 	if err := s.openCertificate(); err != nil {
 		return nil, err
 	}
 	s.salt = hex.EncodeToString(salt[:])
 	s.limits = newLimits(&s.cfg, s.metrics)
-	s.signer = newSigner(cfg.SessionKey)
+	s.signer = newSigner(cfg.SessionKey, cfg.Auth)
 	s.givenUp = newGivenUp()
 	s.cross = http.NewCrossOriginProtection()
 	for _, o := range cfg.AllowedOrigins {
@@ -156,6 +167,9 @@ func New(cfg Config, deps Deps) (*Server, error) {
 	}
 	s.routes, s.ops = s.publicRoutes(), s.adminRoutes()
 	errorLog := slog.NewLogLogger(deps.Log.Handler(), slog.LevelDebug)
+	if deps.Invites != nil {
+		deps.Invites.WatchRevoked(func(users []board.UserID) { s.SignOut(users) })
+	}
 	s.public = &http.Server{
 		Handler:           s,
 		ReadHeaderTimeout: cfg.HeaderTimeout,

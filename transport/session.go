@@ -36,6 +36,9 @@ type session struct {
 	id     wire.SessionID
 	user   board.UserID // "" for a spectator
 
+	anonymous bool
+	expires   int64 // when the user's sign-in ends, Unix seconds; 0: not known
+
 	// Only the reading goroutine uses the fields below.
 	unlimited bool
 	grown     bool      // the stack may be larger than it has to be
@@ -78,7 +81,10 @@ func (s *Server) serveWS(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, newProblem(problemConnections, ""))
 		return
 	}
-	session := &session{server: s, user: who.user, unlimited: from.unlimited}
+	session := &session{server: s, user: who.user, anonymous: who.anonymous, unlimited: from.unlimited}
+	if !who.expires.IsZero() {
+		session.expires = who.expires.Unix()
+	}
 	upgrader := websocket.Upgrader{
 		HandshakeTimeout: s.cfg.HandshakeTimeout,
 		ReadBufferSize:   0, // the reader comes from hijacker
@@ -292,6 +298,9 @@ func (s *session) handle(b []byte) {
 		s.refuse(place, board.CodeDraining, retryMsDefault)
 	case isPlace && s.user == "":
 		s.metrics.bad[badSpectator].Inc()
+		s.refuse(place, board.CodeSignIn, 0)
+	case isPlace && s.signedOut(now):
+		s.metrics.bad[badSignedOut].Inc()
 		s.refuse(place, board.CodeSignIn, 0)
 	default:
 		s.metrics.message(m)

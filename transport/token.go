@@ -21,9 +21,27 @@ import (
 
 // signer makes and checks session tokens: base64url of version, flags, expiry (Unix seconds), 8 random bytes, the user's
 // name, and the HMAC-SHA256 of a fixed text and all of these. The key never leaves the node.
-type signer struct{ key []byte }
+type signer struct {
+	key    []byte
+	domain string
+}
 
-func newSigner(key []byte) *signer { return &signer{key: append([]byte(nil), key...)} }
+// newSigner returns the signer of boards with one way to sign in: a token of another way is not good after a change, or somebody
+// who chose a name in the open would be the guest of that name.
+func newSigner(key []byte, auth Auth) *signer {
+	domain := tokenDomain
+	if auth != AuthOpen {
+		domain += string(auth) + "\n"
+	}
+	return &signer{key: append([]byte(nil), key...), domain: domain}
+}
+
+// pass is what a token says.
+type pass struct {
+	user      board.UserID
+	anonymous bool
+	expires   time.Time
+}
 
 const (
 	tokenVersion     = 1
@@ -46,7 +64,7 @@ var (
 
 func (s *signer) mac(payload []byte) []byte {
 	h := hmac.New(sha256.New, s.key)
-	h.Write([]byte(tokenDomain))
+	h.Write([]byte(s.domain))
 	h.Write(payload)
 	return h.Sum(nil)
 }
@@ -65,26 +83,27 @@ func (s *signer) seal(user board.UserID, anonymous bool, expires time.Time) stri
 }
 
 // open checks a token and returns whose it is.
-func (s *signer) open(token string, now time.Time) (user board.UserID, anonymous bool, err error) {
+func (s *signer) open(token string, now time.Time) (pass, error) {
 	if len(token) > tokenTextMax {
-		return "", false, errTokenForged
+		return pass{}, errTokenForged
 	}
 	b, err := base64.RawURLEncoding.Strict().DecodeString(token)
 	if err != nil || len(b) <= tokenHeaderBytes+tokenMacBytes {
-		return "", false, errTokenForged
+		return pass{}, errTokenForged
 	}
 	payload, mac := b[:len(b)-tokenMacBytes], b[len(b)-tokenMacBytes:]
 	if !hmac.Equal(mac, s.mac(payload)) || payload[0] != tokenVersion {
-		return "", false, errTokenForged
+		return pass{}, errTokenForged
 	}
-	if now.Unix() >= int64(binary.BigEndian.Uint64(payload[2:])) {
-		return "", false, errTokenExpired
+	expires := int64(binary.BigEndian.Uint64(payload[2:]))
+	if now.Unix() >= expires {
+		return pass{}, errTokenExpired
 	}
-	user, err = board.ParseUserID(string(payload[tokenHeaderBytes:]))
+	user, err := board.ParseUserID(string(payload[tokenHeaderBytes:]))
 	if err != nil {
-		return "", false, errTokenForged
+		return pass{}, errTokenForged
 	}
-	return user, payload[1]&tokenAnonymous != 0, nil
+	return pass{user: user, anonymous: payload[1]&tokenAnonymous != 0, expires: time.Unix(expires, 0)}, nil
 }
 
 // LoadSecret returns the secret kept in the file, as text of at least 64 hexadecimal digits that stand for 32 random bytes; a

@@ -13,4 +13,5 @@ const (
 	CloseFlood     = 4000 // messages kept coming above the rate in spite of notices; connect again after a pause
 	CloseSilent    = 4001 // nothing was heard for too long, pongs included; connect again
 	CloseMalformed = 4002 // too many messages that are not of this protocol: a faulty client, do not connect again by itself
+	CloseSignedOut = 4003 // who the session was is not valid any more: sign in anew, then connect
 )

@@ -45,8 +45,6 @@ type serveCommand struct {
 	CassandraKeyspace string   `default:"placed" help:"Keyspace of the board."`
 	CreateSchema      bool     `help:"Create the keyspace and the tables before serving, if they are missing."`
 
-	Auth string `default:"open" enum:"open" help:"How people sign in: open lets everybody choose a name or stay anonymous."`
-
 	faceFlags `embed:"" group:"Signing in and the way here:"`
 
 	Width      int           `default:"1000" group:"A board that does not exist yet:" help:"Tiles, 1 to 10000."`
@@ -316,6 +314,9 @@ func (c *serveCommand) announce(s *streams, server *transport.Server, system *ac
 	}
 	if loopback {
 		fmt.Fprintf(s.out, "Only this machine reaches it. For the phones in the room: placed --listen :%s\n", port)
+		return
+	}
+	if c.Auth != string(transport.AuthOpen) {
 		return
 	}
 	fmt.Fprintf(s.err, "WARNING: --auth=open on an address that others reach: anybody who takes a new identity sheds the cooldown. "+
