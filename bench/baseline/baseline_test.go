@@ -18,7 +18,7 @@ func TestMain(m *testing.M) {
 	var err error
 	switch {
 	case len(os.Args) > 1 && os.Args[1] == helperEcho:
-		err = ServeEcho(os.Stdin, os.Stdout, AnswerBytes)
+		err = ServeEcho(os.Stdin, os.Stdout, SameAnswer(AnswerBytes))
 	case len(os.Args) > 1 && os.Args[1] == helperSink:
 		err = RunSink(os.Stdin, os.Stdout)
 	default:

@@ -55,14 +55,26 @@ type echoReady struct {
 	Address string `json:"address"`
 }
 
-// ServeEcho answers every message with answerBytes bytes until in ends. It prints its address as one line of JSON to
-// out: the body of the hidden command `bench echo-server`.
-func ServeEcho(in io.Reader, out io.Writer, answerBytes int) error {
+// EchoTalk is what a bare echo server says.
+type EchoTalk struct {
+	Hello []byte // sent first on every connection; nil for nothing
+	// Answer returns the answer to a message; it may use the memory of the answer before, which is nil at first.
+	Answer func(before, message []byte) []byte
+}
+
+// SameAnswer answers every message with as many bytes.
+func SameAnswer(answerBytes int) EchoTalk {
+	answer := bytes.Repeat([]byte{1}, answerBytes)
+	return EchoTalk{Answer: func([]byte, []byte) []byte { return answer }}
+}
+
+// ServeEcho answers every message until in ends. It prints its address as one line of JSON to out: the body of the hidden
+// command `bench echo-server`.
+func ServeEcho(in io.Reader, out io.Writer, talk EchoTalk) error {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return fmt.Errorf("echo server: %w", err)
 	}
-	answer := bytes.Repeat([]byte{1}, answerBytes)
 	upgrader := websocket.Upgrader{ReadBufferSize: echoReadBuffer, WriteBufferSize: echoWriteBuffer}
 	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		conn, err := upgrader.Upgrade(w, r, nil)
@@ -70,10 +82,16 @@ func ServeEcho(in io.Reader, out io.Writer, answerBytes int) error {
 			return // Upgrade has answered
 		}
 		defer conn.Close()
+		if talk.Hello != nil && conn.WriteMessage(websocket.BinaryMessage, talk.Hello) != nil {
+			return
+		}
+		var answer []byte
 		for {
-			if _, _, err := conn.ReadMessage(); err != nil {
+			_, message, err := conn.ReadMessage()
+			if err != nil {
 				return
 			}
+			answer = talk.Answer(answer, message)
 			if err := conn.WriteMessage(websocket.BinaryMessage, answer); err != nil {
 				return
 			}
@@ -92,20 +110,29 @@ func ServeEcho(in io.Reader, out io.Writer, answerBytes int) error {
 	return nil
 }
 
-// Echo starts an echo server in a process of its own (this binary with serverArgs) and measures round trips against it.
-func Echo(ctx context.Context, config EchoConfig, serverArgs ...string) (EchoResult, error) {
-	child, err := measure.StartSelf(serverArgs...)
+// StartEcho starts an echo server in a process of its own, this binary with serverArgs, and returns its address.
+func StartEcho(ctx context.Context, serverArgs ...string) (server *measure.Child, address string, err error) {
+	server, err = measure.StartSelf(serverArgs...)
 	if err != nil {
-		return EchoResult{}, err
+		return nil, "", err
 	}
-	defer child.Close()
 	var ready echoReady
 	readyCtx, cancel := context.WithTimeout(ctx, echoDialWait)
 	defer cancel()
-	if err := child.Ask(readyCtx, nil, &ready); err != nil {
-		return EchoResult{}, fmt.Errorf("start echo server: %w", err)
+	if err := server.Ask(readyCtx, nil, &ready); err != nil {
+		return nil, "", errors.Join(fmt.Errorf("start echo server: %w", err), server.Close())
 	}
-	return echoAgainst(ctx, config, ready.Address, child.PID())
+	return server, ready.Address, nil
+}
+
+// Echo starts an echo server in a process of its own (this binary with serverArgs) and measures round trips against it.
+func Echo(ctx context.Context, config EchoConfig, serverArgs ...string) (EchoResult, error) {
+	server, address, err := StartEcho(ctx, serverArgs...)
+	if err != nil {
+		return EchoResult{}, err
+	}
+	defer server.Close()
+	return echoAgainst(ctx, config, address, server.PID())
 }
 
 // echoAgainst measures against a running echo server.

@@ -65,7 +65,7 @@ func (f *RawFanout) Addresses() []string { return f.addresses }
 func (f *RawFanout) Accept(connections int) error {
 	for i, listener := range f.listeners {
 		for range min(connections-i*sinkSocketsPerAddress, sinkSocketsPerAddress) {
-			fd, _, err := unix.Accept4(listener, unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC)
+			fd, err := accept(listener)
 			if err != nil {
 				return fmt.Errorf("raw fan-out: accept connection %d: %w", len(f.conns), err)
 			}
@@ -76,6 +76,15 @@ func (f *RawFanout) Accept(connections int) error {
 		}
 	}
 	return nil
+}
+
+// accept takes one connection. A call with a time-out is not started again after a signal, and the runtime sends many.
+func accept(listener int) (fd int, err error) {
+	for {
+		if fd, _, err = unix.Accept4(listener, unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC); err != unix.EINTR {
+			return fd, err
+		}
+	}
 }
 
 // Burst sends the frame to every connection once, without waiting for any.

@@ -118,16 +118,22 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 
 // selfEcho and selfSink are the arguments with which this binary plays a helper.
 var (
-	selfEcho = []string{"echo-server"}
-	selfSink = []string{"sink"}
+	selfEcho   = []string{"echo-server"}
+	selfAccept = []string{"echo-server", "--accept"}
+	selfSink   = []string{"sink"}
 )
 
 type echoServerCommand struct {
-	AnswerBytes int `default:"24"`
+	AnswerBytes int  `default:"24"`
+	Accept      bool // answers placements as accepted
 }
 
 func (c *echoServerCommand) Run() error {
-	return baseline.ServeEcho(os.Stdin, os.Stdout, c.AnswerBytes)
+	talk := baseline.SameAnswer(c.AnswerBytes)
+	if c.Accept {
+		talk = acceptAll()
+	}
+	return baseline.ServeEcho(os.Stdin, os.Stdout, talk)
 }
 
 type sinkCommand struct{}

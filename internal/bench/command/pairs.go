@@ -20,11 +20,11 @@ const (
 // concurrencies of the sweep of conditional inserts.
 var concurrencies = []int{1, 8, 32, 64, 128}
 
-// runPairs alternates a baseline and a closed-loop storm: a bare echo with as many sessions, or with the store cassandra
-// plain conditional inserts into the same Cassandra.
+// runPairs alternates a baseline and a closed-loop storm: the same sessions against a bare echo, or with the store cassandra
+// plain conditional inserts into the same Cassandra. A bare echo by sessions that do nothing else stands beside the former.
 func (c *stormCommand) runPairs(ctx context.Context, st *stage, report *measure.Report, out *output) error {
 	cassandra := c.Store == "cassandra" && c.URL == ""
-	name, key, limit := "echo/s", "echoRoundTripsPerSecond", echoRatioMin
+	name, key, limit := "echo/s of the same sessions", "echoOfSessionsPerSecond", echoRatioMin
 	if cassandra {
 		name, key, limit = "conditional inserts/s", "conditionalInsertsPerSecond", cassandraRatioMin
 	}
@@ -33,7 +33,10 @@ func (c *stormCommand) runPairs(ctx context.Context, st *stage, report *measure.
 		title += fmt.Sprintf("; %d users with a cooldown of %v place %.0f times per second at most", c.Users, cooldown, float64(c.Users)/cooldown.Seconds())
 	}
 	table := &measure.Table{Title: title, Columns: []string{"pair", name, "placements/s", "ratio"}}
-	var ratios []float64
+	if !cassandra {
+		table.Columns = append(table.Columns, "bare echo/s", "ratio to that")
+	}
+	var ratios, bareRatios []float64
 	var checks [][]measure.Check
 	var last *stormRun
 	sweep := concurrencies
@@ -44,7 +47,7 @@ func (c *stormCommand) runPairs(ctx context.Context, st *stage, report *measure.
 			// The first pair looks for the best concurrency, the others go on with that.
 			base, sweep, err = c.conditionalInserts(ctx, sweep, out)
 		} else {
-			base, err = c.echo(ctx)
+			base, err = c.sessionsEcho(ctx, st)
 		}
 		if err != nil {
 			return fmt.Errorf("pair %d: %w", pair+1, err)
@@ -57,7 +60,17 @@ func (c *stormCommand) runPairs(ctx context.Context, st *stage, report *measure.
 		}
 		ratio := run.result.PerSecond / max(base, 1)
 		ratios = append(ratios, ratio)
-		table.Add(pair+1, fmt.Sprintf("%.0f", base), fmt.Sprintf("%.0f", run.result.PerSecond), fmt.Sprintf("%.3f", ratio))
+		row := []any{pair + 1, fmt.Sprintf("%.0f", base), fmt.Sprintf("%.0f", run.result.PerSecond), fmt.Sprintf("%.3f", ratio)}
+		if !cassandra {
+			bare, err := c.echo(ctx)
+			if err != nil {
+				return fmt.Errorf("pair %d: %w", pair+1, err)
+			}
+			bareRatios = append(bareRatios, run.result.PerSecond/max(bare, 1))
+			report.Figures["echoRoundTripsPerSecond"] = bare
+			row = append(row, fmt.Sprintf("%.0f", bare), fmt.Sprintf("%.3f", bareRatios[pair]))
+		}
+		table.Add(row...)
 		checks = append(checks, run.checks)
 		last = run
 	}
@@ -65,6 +78,9 @@ func (c *stormCommand) runPairs(ctx context.Context, st *stage, report *measure.
 	report.Checks = append(report.Checks, mergeChecks(checks)...)
 	report.Tables = append(report.Tables, table)
 	report.Figures["ratioMedian"] = measure.Median(ratios)
+	if !cassandra {
+		report.Figures["bareRatioMedian"] = measure.Median(bareRatios)
+	}
 	if check, ok := st.verify(ctx); ok {
 		report.Checks = append(report.Checks, check)
 	}
@@ -113,14 +129,6 @@ func (c *stormCommand) conditionalInserts(ctx context.Context, sweep []int, out 
 		return 0, nil, errors.New("no conditional insert was applied")
 	}
 	return step.PerSecond, []int{step.Concurrency}, nil
-}
-
-// echo is the rate of round trips of as many sessions against a bare echo, per second.
-func (c *stormCommand) echo(ctx context.Context) (perSecond float64, err error) {
-	result, err := baseline.Echo(ctx, baseline.EchoConfig{
-		Sessions: c.Users, PlaceBytes: baseline.PlaceBytes, AnswerBytes: baseline.AnswerBytes, Warmup: c.Warmup, Duration: c.Duration,
-	}, selfEcho...)
-	return result.PerSecond, err
 }
 
 // refusalLabels are the labels of all refusals, in the order of their codes.

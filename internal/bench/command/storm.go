@@ -39,7 +39,7 @@ type stormCommand struct {
 	resultsFlag
 	LatencyLimits bool   `help:"Hold the acknowledgement to two fsyncs plus 1 ms (p50) and 20 ms (p99)."`
 	CPUProfile    string `help:"File for a CPU profile of bench itself, to see what the load generator costs." placeholder:"FILE"`
-	Pairs         int    `help:"Alternate a baseline and a closed-loop storm so many times, and hold the median ratio to its limit." default:"0"`
+	Pairs         int    `help:"Alternate a baseline (an echo by the same sessions, or conditional inserts) and a closed-loop storm so many times, and hold the median ratio to its limit." default:"0"`
 }
 
 const doublersDefaultMax = 20
@@ -197,7 +197,7 @@ func (f *stormFlags) storm(ctx context.Context, st *stage, extras stormExtras) (
 	}
 	defer listeners.Close()
 	s := load.New(load.Config{Plan: plan, Closed: f.ClosedLoop, Cooldown: st.cooldown(), Connections: f.Connections, Wait: measure.PreciseWait})
-	sessions, err := load.OpenSessions(ctx, s, st.url, fmt.Sprintf("bench%s-%x", extras.name, time.Now().UnixNano()))
+	sessions, err := load.OpenSessions(ctx, s, st.url, load.SessionOptions{Prefix: fmt.Sprintf("bench%s-%x", extras.name, time.Now().UnixNano())})
 	if err != nil {
 		return nil, err
 	}

@@ -38,9 +38,17 @@ type doubler struct {
 	draws    *measure.Draws
 }
 
-// OpenSessions signs every user in under a name of its own made from prefix, and opens its connections. The names of two
-// storms against one board must differ, or users start with turns of their past.
-func OpenSessions(ctx context.Context, s *Storm, url, prefix string) (*Sessions, error) {
+// SessionOptions say who the users are.
+type SessionOptions struct {
+	// Prefix begins the name that every user signs in under. The names of two storms against one board must differ, or
+	// users start with turns of their past.
+	Prefix string
+	// Token, where it is set, is everybody's, and nobody signs in.
+	Token string
+}
+
+// OpenSessions signs every user in and opens its connections.
+func OpenSessions(ctx context.Context, s *Storm, url string, o SessionOptions) (*Sessions, error) {
 	plan := s.config.Plan
 	open := &Sessions{url: url}
 	sessions := make([][]*client.Session, plan.Users)
@@ -50,7 +58,10 @@ func OpenSessions(ctx context.Context, s *Storm, url, prefix string) (*Sessions,
 			connections = max(1, s.config.Connections)
 		}
 		for range connections {
-			options := client.Options{Name: fmt.Sprintf("%s-%d", prefix, user), ReadBufferBytes: sessionReadSize, Backoff: quickBackoff}
+			options := client.Options{Name: fmt.Sprintf("%s-%d", o.Prefix, user), ReadBufferBytes: sessionReadSize, Backoff: quickBackoff}
+			if o.Token != "" {
+				options.Name, options.Token = "", o.Token
+			}
 			if len(sessions[user]) > 0 {
 				options.Name, options.Token = "", sessions[user][0].Token()
 			}
