@@ -121,6 +121,10 @@ func (f *Feed) Receive(wallMs int64, message FeedMessage) []FeedEffect {
 		m.Reply(f.body())
 	case GetTiles:
 		m.Reply(f.tilesNow(m.Chunk))
+	case blocksCounted:
+		f.compare(wallMs, m.blocks)
+	case countBlocks:
+		m.reply(f.counts())
 	}
 	return f.out
 }

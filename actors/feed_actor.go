@@ -95,7 +95,7 @@ func (a *feedActor) do(effects []FeedEffect) {
 		case ToSubscriber:
 			a.sys.post.toSubscriber(e.Subscriber, e.Message)
 		case AskBlock:
-			a.sys.post.toBlock(e.Block, PullBlock(e))
+			a.sys.post.pull(e.Block)
 		case TellWatchers:
 			a.sys.watchers.tell(e)
 		}

@@ -41,6 +41,15 @@ type ChunkImage struct {
 	Tiles    *board.Tiles // not changed after sending
 }
 
+// blocksCounted brings digests of blocks of another node. From: that node, once a second. What is missing is pulled.
+type blocksCounted struct{ blocks []blockCount }
+
+// countBlocks asks for digests of the blocks that this node owns. From: the system, once a second.
+type countBlocks struct{ reply func([]blockCount) }
+
+func (blocksCounted) feedMessage() {}
+func (countBlocks) feedMessage()   {}
+
 // FeedTick asks for the next frame. From: the feed's timer.
 type FeedTick struct{}
 

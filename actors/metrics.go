@@ -18,6 +18,7 @@ type metrics struct {
 	restarts      *prometheus.CounterVec
 	reloads       *prometheus.CounterVec
 	undeliverable *prometheus.CounterVec
+	envelopes     *prometheus.CounterVec
 	resends       prometheus.Counter
 	dropped       prometheus.Counter
 	problems      prometheus.Counter
@@ -66,19 +67,23 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		undeliverable: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "placed_undeliverable_total", Help: "Messages for actors of a node that cannot be reached, by kind.",
 		}, []string{"kind"}),
+		envelopes: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "placed_envelopes_total", Help: "Messages of other nodes, by what became of them.",
+		}, []string{"result"}),
 		resends:      prometheus.NewCounter(prometheus.CounterOpts{Name: "placed_charges_resent_total", Help: "Charges sent to their region again."}),
 		dropped:      prometheus.NewCounter(prometheus.CounterOpts{Name: "placed_charges_dropped_total", Help: "Charges that a block had no room for; their shards send them again."}),
 		problems:     prometheus.NewCounter(prometheus.CounterOpts{Name: "placed_stored_data_problems_total", Help: "Stored data that could not be used."}),
 		frames:       prometheus.NewCounter(prometheus.CounterOpts{Name: "placed_frames_total", Help: "Frames made."}),
 		roundSeconds: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "placed_fanout_round_seconds", Help: "Time a subscriber took to write a frame to its sessions.", Buckets: buckets}),
 	}
-	r.MustRegister(m.placements, m.commits, m.commitSeconds, m.commitRows, m.storeErrors, m.restarts, m.reloads, m.undeliverable,
+	r.MustRegister(m.envelopes, m.placements, m.commits, m.commitSeconds, m.commitRows, m.storeErrors, m.restarts, m.reloads, m.undeliverable,
 		m.resends, m.dropped, m.problems, m.frames, m.roundSeconds)
 	makeZero(m.placements, resultLabels)
 	makeZero(m.storeErrors, opLabels)
 	makeZero(m.restarts, kindLabels)
 	makeZero(m.undeliverable, kindLabels)
 	makeZero(m.reloads, classLabels)
+	makeZero(m.envelopes, []string{"taken", "malformed", "newer_settings", "deltas_full"})
 	for _, class := range classLabels {
 		for _, outcome := range outcomeLabels {
 			m.commits.WithLabelValues(class, outcome)

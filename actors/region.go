@@ -101,9 +101,13 @@ func (b *Block) Receive(wallMs int64, message RegionMessage) []RegionEffect {
 		b.commitDone(wallMs, m)
 	case SnapshotDone:
 		b.snapshotDone(wallMs, m)
-	case TouchBlock, PullBlock:
+	case TouchBlock:
 		if b.loaded { // otherwise drive loads, and loading publishes
-			b.publishImages()
+			b.publishImages("")
+		}
+	case PullBlock:
+		if b.loaded {
+			b.publishImages(m.From)
 		}
 	case GetTile:
 		if b.loaded {
@@ -342,6 +346,7 @@ func (b *Block) blockLoaded(wallMs int64, m BlockLoaded) {
 	b.loading = false
 	if m.Failed || m.Head.Owner.SettingsVersion > b.rules.Version() {
 		b.loadAtMs = wallMs + LoadRetryMs
+		b.needSettings(m.Head)
 		return
 	}
 	b.loaded, b.deposedBy = true, ""
@@ -349,7 +354,7 @@ func (b *Block) blockLoaded(wallMs int64, m BlockLoaded) {
 	if b.state.Version > b.snapshotVersion {
 		b.changedAtMs = max(wallMs, 1)
 	}
-	b.publishImages()
+	b.publishImages("")
 	for _, t := range b.tiles {
 		t.Reply(b.tile(t.At))
 	}
@@ -369,15 +374,16 @@ func (b *Block) tile(p board.Point) TileKnown {
 	return TileKnown{OK: true, Colour: c.Tiles[p.Tile()], Version: c.Versions[p.Tile()]}
 }
 
-func (b *Block) publishImages() {
-	images := BlockImages{Block: b.id, Version: b.state.Version}
-	for slot, c := range b.state.Chunks {
-		if c != nil {
-			tiles := c.Tiles
-			images.Chunks = append(images.Chunks, ChunkImage{Chunk: b.id.Chunk(slot), Sequence: c.Sequence, Tiles: &tiles})
-		}
+// needSettings asks for newer settings if the head was written under some.
+func (b *Block) needSettings(head store.Head) {
+	if version := head.Owner.SettingsVersion; version > b.rules.Version() {
+		b.emit(RegionNeedsSettings{Version: version})
 	}
-	b.emit(PublishImages{images})
+}
+
+// publishImages gives the chunks to the feed of the node to, "" for this one's.
+func (b *Block) publishImages(to string) {
+	b.emit(PublishImages{To: to, Message: blockImages(b.id, b.state)})
 }
 
 // moved ends a life of the block: somebody else made the version that was in flight.
@@ -386,9 +392,18 @@ func (b *Block) moved(wallMs int64, head store.Head) {
 		b.deposedBy = head.Owner.Address
 		b.deposedToMs = wallMs + DeposedMs + int64(b.random()%(DeposedMs/2))
 	}
+	b.needSettings(head)
 	b.generation++
 	b.forget()
 	b.loadAtMs = wallMs
+}
+
+// ViewChanged lets the loser of a duel try again at once.
+func (b *Block) ViewChanged(wallMs int64) []RegionEffect {
+	b.out = b.out[:0]
+	b.deposedToMs = 0
+	b.drive(wallMs)
+	return b.out
 }
 
 // Retire drops unsealed work, tells who asks for tiles that they are not known here any more, and reports whether a commit is

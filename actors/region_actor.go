@@ -16,6 +16,9 @@ type retireRegion struct{}
 // regionRules brings newer settings to a region.
 type regionRules struct{ rules *Rules }
 
+// viewChanged tells a region that other nodes are alive now.
+type viewChanged struct{}
+
 // regionActor is the shell around the blocks of one region.
 type regionActor struct {
 	id      board.RegionID
@@ -23,6 +26,7 @@ type regionActor struct {
 	blocks  map[board.BlockID]*Block
 	retired bool
 	settled []func() // wait until every block is settled
+	usedMs  int64    // when it last got work
 }
 
 func newRegionActor(id board.RegionID, sys *System) *regionActor {
@@ -43,6 +47,11 @@ func (a *regionActor) Receive(ctx actor.Context) {
 			a.do(ctx, b.Tick(wallMs))
 		}
 		a.checkSettled()
+		a.giveUp(ctx, wallMs)
+	case viewChanged:
+		for _, b := range a.blocks {
+			a.do(ctx, b.ViewChanged(wallMs))
+		}
 	case regionRules:
 		for _, b := range a.blocks {
 			b.SetRules(m.rules)
@@ -67,6 +76,9 @@ func (a *regionActor) receive(ctx actor.Context, wallMs int64, m RegionMessage) 
 		a.sys.post.toBlock(id, m)
 		return
 	}
+	if isWork(m) {
+		a.usedMs = wallMs
+	}
 	b := a.blocks[id]
 	if b == nil {
 		b = NewBlock(id, a.sys.node, a.sys.post.rules.Load(), a.sys.random)
@@ -78,6 +90,9 @@ func (a *regionActor) receive(ctx actor.Context, wallMs int64, m RegionMessage) 
 	a.sys.metrics.dropped.Add(float64(b.Dropped() - dropped))
 	if b.generation != generation {
 		a.sys.metrics.reloads.WithLabelValues("block").Inc()
+		if a.sys.lostTo(b.deposedBy) {
+			a.do(ctx, b.ViewChanged(wallMs))
+		}
 	}
 	if a.retired {
 		a.retire(ctx)
@@ -124,7 +139,7 @@ func (a *regionActor) do(ctx actor.Context, effects []RegionEffect) {
 	for _, effect := range effects {
 		switch e := effect.(type) {
 		case AnswerShard:
-			sys.post.toShard(e.Message.Shard, e.Message)
+			sys.post.toShardAt(e.To, e.Message.Shard, e.Message)
 		case LoadBlock:
 			sys.loads.take(func() {
 				go func() {
@@ -143,9 +158,11 @@ func (a *regionActor) do(ctx actor.Context, effects []RegionEffect) {
 				root.Send(self, BlockCommitDone{Block: block, Attempt: attempt, Result: r})
 			})
 		case Publish:
-			sys.post.toFeed(e.Message)
+			sys.post.publish(e.Message)
 		case PublishImages:
-			sys.post.toFeed(e.Message)
+			sys.post.publishImages(e)
+		case RegionNeedsSettings:
+			sys.needSettings(e.Version)
 		case WriteSnapshot:
 			sys.loads.take(func() {
 				go func() {
@@ -155,7 +172,7 @@ func (a *regionActor) do(ctx actor.Context, effects []RegionEffect) {
 				}()
 			})
 		case ForwardCharges:
-			sys.metrics.undeliverable.WithLabelValues("region").Inc() // there is no other node to forward to
+			sys.forwardCharges(e)
 		}
 	}
 }
@@ -170,6 +187,15 @@ func (a *regionActor) retire(ctx actor.Context) {
 	if !busy { // otherwise the fate of what is in flight comes first
 		ctx.Poison(ctx.Self())
 	}
+}
+
+// giveUp stops a region of another node that has had no work for a while: it was spawned for what somebody forwarded.
+func (a *regionActor) giveUp(ctx actor.Context, wallMs int64) {
+	if a.retired || a.sys.post.router.RegionOwner(a.id) == a.sys.node.Address || waits(wallMs, a.usedMs+StrayMs, StrayMs) {
+		return
+	}
+	a.sys.post.forgetRegion(a.id)
+	a.retire(ctx)
 }
 
 func (a *regionActor) checkSettled() {

@@ -53,8 +53,12 @@ type SnapshotDone struct {
 // TouchBlock asks that the block be loaded and announced. From: the system at start, the feed.
 type TouchBlock struct{ Block board.BlockID }
 
-// PullBlock asks for the block's chunks as they stand. From: a feed that sees a gap. Answer: BlockImages.
-type PullBlock struct{ Block board.BlockID }
+// PullBlock asks for the block's chunks as they stand. From: a feed that sees a gap. Answer: BlockImages to that feed. Crosses
+// nodes.
+type PullBlock struct {
+	Block board.BlockID
+	From  string // address of the feed's node; "" for this one
+}
 
 // GetTile asks which commit placed a tile last. From: an HTTP request. Answer: TileKnown.
 type GetTile struct {
@@ -114,8 +118,12 @@ type DropBlockSlot struct{}
 // Publish gives committed placements to the feed.
 type Publish struct{ Message TilesApplied }
 
-// PublishImages gives a block's chunks to the feed.
-type PublishImages struct{ Message BlockImages }
+// PublishImages gives a block's chunks to the feed of the node that asked, or, when To is "", to this node's: then other
+// nodes only hear of how many placements there are.
+type PublishImages struct {
+	To      string
+	Message BlockImages
+}
 
 // WriteSnapshot gives a snapshot to the store. Answer: SnapshotDone.
 type WriteSnapshot struct {
@@ -128,6 +136,11 @@ type ForwardCharges struct {
 	Address string
 	Message PlaceTiles
 }
+
+// RegionNeedsSettings asks for newer settings: an owner with newer ones has committed.
+type RegionNeedsSettings struct{ Version uint64 }
+
+func (RegionNeedsSettings) regionEffect() {}
 
 func (AnswerShard) regionEffect()     {}
 func (LoadBlock) regionEffect()       {}

@@ -60,6 +60,10 @@ func (k *SettingsKeeper) Receive(wallMs int64, message SettingsMessage) []Settin
 		}
 	case SettingsRead:
 		k.read(m)
+	case SettingsHeard:
+		if m.Version > k.rules.Version() && !k.reading && k.commits.inFlight == nil { // the fate of what is in flight has it read, too
+			k.readNewer()
+		}
 	}
 	k.drive(wallMs)
 	return k.out

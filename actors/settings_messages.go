@@ -31,6 +31,10 @@ type SettingsRead struct {
 	Failed  bool
 }
 
+// SettingsHeard says that a version exists, made on another node. From: another node, or an owner's head.
+type SettingsHeard struct{ Version uint64 }
+
+func (SettingsHeard) settingsMessage()      {}
 func (ChangeSettings) settingsMessage()     {}
 func (SettingsCommitDone) settingsMessage() {}
 func (SettingsRead) settingsMessage()       {}

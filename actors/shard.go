@@ -51,6 +51,9 @@ type Shard struct {
 	rules      *Rules // newest known
 	refuse     board.Code
 
+	away        bool  // another node owns the shard in this node's view
+	strayToMs   int64 // until when it serves all the same
+	leaveByMs   int64 // when it is given up at the latest
 	loaded      bool
 	loading     bool
 	loadAtMs    int64 // not before
@@ -191,6 +194,7 @@ func (s *Shard) Receive(wallMs int64, message ShardMessage) []ShardEffect {
 	case Tick:
 		s.tick(wallMs)
 	}
+	s.leave(wallMs)
 	s.drive(wallMs)
 	return s.out
 }
@@ -198,10 +202,11 @@ func (s *Shard) Receive(wallMs int64, message ShardMessage) []ShardEffect {
 // ForUser handles a message that a user of this shard is to get.
 func (s *Shard) ForUser(wallMs int64, user board.UserID, message UserMessage) []ShardEffect {
 	s.out = s.out[:0]
+	s.stray(wallMs)
 	if s.deposed(wallMs) {
 		onward, again := forwarded(message)
 		if !again {
-			s.emit(ForwardToOwner{Address: s.deposedBy, Message: onward})
+			s.emit(ForwardToOwner{Address: s.deposedBy, User: user, Message: onward})
 			return s.out
 		}
 		s.deposedToMs = 0 // the owner's own node thinks that it is us: serve it
@@ -244,12 +249,12 @@ func (s *Shard) drive(wallMs int64) {
 	switch {
 	case s.deposed(wallMs) || s.rules == nil:
 	case !s.loaded:
-		if !s.loading && !waits(wallMs, s.loadAtMs, LoadRetryMs) {
+		if !s.loading && !waits(wallMs, s.loadAtMs, LoadRetryMs) && s.serves(wallMs) {
 			s.loading = true
 			s.emit(LoadShard{Generation: s.generation})
 		}
 	default:
-		if s.refuse == board.CodeOK {
+		if s.refuse == board.CodeOK && !s.away {
 			s.jobs.next(s, wallMs)
 		}
 		if s.refuse != board.CodeClock && s.hasWork(wallMs) && s.commits.askSlot() {
@@ -261,6 +266,9 @@ func (s *Shard) drive(wallMs int64) {
 func (s *Shard) hasWork(wallMs int64) bool {
 	if s.refuse == board.CodeClock {
 		return false // nothing is sealed under a clock that is not trusted
+	}
+	if s.away {
+		return len(s.queue) > 0 && s.refuse == board.CodeOK || len(s.bans) > 0
 	}
 	return len(s.queue) > 0 && s.refuse == board.CodeOK || len(s.bans) > 0 || s.jobs.changed() || s.inForce != s.rules.Version() ||
 		s.closings > 0 && !waits(wallMs, s.closeAt, CloseMs) || !s.fenced && !waits(wallMs, s.fenceAt, FenceMs)

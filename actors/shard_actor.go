@@ -60,13 +60,21 @@ func (a *shardActor) Receive(ctx actor.Context) {
 	case *actor.Started:
 		a.core = NewShard(a.index, a.sys.node, a.sys.post.rules.Load(), a.sys.random)
 		a.sys.generations[a.index].Store(a.core.Generation())
+		a.owned(ctx, wallMs, a.sys.post.router.ShardOwner(a.index) == a.sys.node.Address)
 		a.do(ctx, wallMs, a.core.Receive(wallMs, Tick{}))
 	case *actor.Restarting:
 		a.sys.metrics.restarts.WithLabelValues("shard").Inc()
 		a.sys.post.toSubscribers(RegisterAgain{Shard: a.index})
 		a.sys.users.Add(-int64(len(a.users))) // children end with their parent
+	case ownerChanged:
+		a.owned(ctx, wallMs, m.owned)
+	case forgetAll:
+		a.do(ctx, wallMs, a.core.Forget(wallMs))
 	case forUser:
 		a.watch(ctx, wallMs, trusted)
+		if a.passOn(m) {
+			return
+		}
 		if a.users[m.user] == nil && a.withoutActor(ctx, m) {
 			return
 		}
@@ -88,8 +96,35 @@ func (a *shardActor) Receive(ctx actor.Context) {
 		a.do(ctx, wallMs, effects)
 	case ShardMessage:
 		a.watch(ctx, wallMs, trusted)
+		generation := a.core.Generation()
 		a.do(ctx, wallMs, a.core.Receive(wallMs, m))
+		if a.core.Generation() != generation && a.sys.lostTo(a.core.deposedBy) {
+			a.do(ctx, wallMs, a.core.ViewChanged(wallMs))
+		}
 	}
+}
+
+// owned follows a change of the view.
+func (a *shardActor) owned(ctx actor.Context, wallMs int64, owned bool) {
+	a.do(ctx, wallMs, a.core.SetOwned(wallMs, owned))
+	for user, sessions := range a.parked {
+		if a.parked[user] = slices.DeleteFunc(sessions, func(s SessionRef) bool { return !a.sys.post.router.Alive(s.Node) }); len(a.parked[user]) == 0 {
+			delete(a.parked, user)
+		}
+	}
+}
+
+// passOn sends a user's message on to the shard's owner, when that is another node by now and nobody has forwarded it yet.
+func (a *shardActor) passOn(m forUser) bool {
+	owner := a.sys.post.router.ShardOwner(a.index)
+	if owner == a.sys.node.Address {
+		return false
+	}
+	onward, again := forwarded(m.message)
+	if !again {
+		a.sys.post.toShardAt(owner, a.index, forUser{m.user, onward})
+	}
+	return !again
 }
 
 // charges counts the charges that go to regions.
@@ -147,7 +182,14 @@ func (a *shardActor) do(ctx actor.Context, wallMs int64, effects []ShardEffect) 
 			attempt := e.Commit.Head.Attempt
 			sys.storing.commit(e.Commit, true, func(r store.Result) { root.Send(self, CommitDone{Attempt: attempt, Result: r}) })
 		case ForwardToOwner:
-			sys.metrics.undeliverable.WithLabelValues("shard").Inc() // there is no other node to forward to
+			sys.post.toShardAt(e.Address, a.index, forUser{e.User, e.Message})
+		case ShardNeedsSettings:
+			sys.needSettings(e.Version)
+		case StopUsers:
+			for user := range a.users {
+				a.stop(ctx, user)
+			}
+			clear(a.parked)
 		case ShardInForce:
 			sys.inForce(e)
 		case NeedChunk:

@@ -15,6 +15,7 @@ func (s *Shard) shardLoaded(wallMs int64, m ShardLoaded) {
 	s.loading = false
 	if m.Failed || m.Head.Owner.SettingsVersion > s.rules.Version() {
 		s.loadAtMs = wallMs + LoadRetryMs // the store is away, or newer settings are still on their way
+		s.needSettings(m.Head)
 		return
 	}
 	state, err := store.DecodeShardState(s.index, m.Head.State)
@@ -122,6 +123,7 @@ func (s *Shard) rowRead(wallMs int64, m RowRead) {
 
 // moved ends a life of the shard: somebody else made the version that was in flight.
 func (s *Shard) moved(wallMs int64, head store.Head) {
+	s.needSettings(head)
 	if head.Owner.Address != s.node.Address {
 		s.deposedBy = head.Owner.Address
 		s.deposedToMs = wallMs + DeposedMs + int64(s.random()%(DeposedMs/2))

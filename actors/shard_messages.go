@@ -108,6 +108,7 @@ type DropSlot struct{}
 // ForwardToOwner sends a user's message on to the owner named in the head.
 type ForwardToOwner struct {
 	Address string
+	User    board.UserID
 	Message UserMessage
 }
 
@@ -118,6 +119,15 @@ type ShardInForce struct {
 	// OpenOlder counts the open charges made under older settings.
 	OpenOlder int
 }
+
+// ShardNeedsSettings asks for newer settings: an owner with newer ones has committed.
+type ShardNeedsSettings struct{ Version uint64 }
+
+// StopUsers ends the user actors of the shard once they have done what they have got: they live on another node from now on.
+type StopUsers struct{}
+
+func (ShardNeedsSettings) shardEffect() {}
+func (StopUsers) shardEffect()          {}
 
 // NeedChunk asks the feed for a chunk's tiles, for an operator's job. Answer: ChunkRead.
 type NeedChunk struct{ Chunk board.ChunkID }

@@ -58,6 +58,7 @@ func (w *world) faults() {
 		{o.crashFeed, w.crashFeed},
 		{o.crashFeed, w.crashSubscriber},
 		{o.moveOwner, func(*simNode) { w.moveOwner() }},
+		{o.moveOwner / 2, w.standStill},
 		{o.clock, w.shiftClock},
 		{o.settings, w.changeSettings},
 		{o.ban, func(*simNode) { w.ban() }},
@@ -192,7 +193,29 @@ func (w *world) moveOwner() {
 	to := w.rand.IntN(len(w.nodes))
 	w.log("%v belongs to node%d", p, to)
 	w.owners[p] = to
+	for i, n := range w.nodes {
+		if i != to && w.chance(0.7) { // the others' views follow, or do not
+			w.lost(n, p)
+		}
+	}
 	w.gained(w.nodes[to], p)
+}
+
+// standStill lets a node forget a shard, as one that was paused does.
+func (w *world) standStill(n *simNode) {
+	if len(n.shards) > 0 {
+		s := n.shards[w.rand.IntN(len(n.shards))]
+		w.log("%s stood still", s.box.name)
+		s.do(s.core.Forget(n.wallMs()))
+	}
+}
+
+// lost tells a node that a partition is another's now.
+func (w *world) lost(n *simNode, p store.Partition) {
+	if p.Class == store.ClassShard {
+		s := n.shard(int(p.Index))
+		s.do(s.core.SetOwned(n.wallMs(), false))
+	}
 }
 
 // gained tells a node that it owns a partition now: its view changed, and a block is loaded afresh and announced.
@@ -200,7 +223,7 @@ func (w *world) gained(n *simNode, p store.Partition) {
 	switch p.Class {
 	case store.ClassShard:
 		s := n.shard(int(p.Index))
-		s.do(s.core.ViewChanged(n.wallMs()))
+		s.do(s.core.SetOwned(n.wallMs(), true))
 	case store.ClassBlock:
 		b := n.block(board.BlockID(p.Index))
 		b.start()

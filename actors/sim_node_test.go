@@ -181,6 +181,8 @@ func (b *simBlock) do(effects []RegionEffect) {
 			w.toFeeds(e.Message)
 		case PublishImages:
 			w.toFeeds(e.Message)
+		case RegionNeedsSettings:
+			n.needSettings()
 		case WriteSnapshot:
 			n.writeSnapshot(b, e)
 		case ForwardCharges:
@@ -191,6 +193,12 @@ func (b *simBlock) do(effects []RegionEffect) {
 			})
 		}
 	}
+}
+
+// needSettings lets the node read the newest settings after a while.
+func (n *simNode) needSettings() {
+	life := n.life
+	n.w.after(n.w.storeDelay(), "settings are read", func() { n.ifAlive(life, func() { n.adopt(n.w.rulesOf()) }) })
 }
 
 func (n *simNode) writeSnapshot(b *simBlock, e WriteSnapshot) {
@@ -241,7 +249,7 @@ func (f *simFeed) receive(m any) {
 		case ToSubscriber:
 			f.n.sub.box.put(e.Message)
 		case AskBlock:
-			w.send("pull", func() { w.owner(store.Block(e.Block)).toBlock(e.Block, PullBlock(e)) })
+			w.send("pull", func() { w.owner(store.Block(e.Block)).toBlock(e.Block, PullBlock{Block: e.Block}) })
 		case TellWatchers:
 		}
 	}

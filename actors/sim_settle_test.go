@@ -28,6 +28,11 @@ func (w *world) settle() {
 		}
 	}
 	for _, p := range w.core.Partitions() {
+		for _, n := range w.nodes {
+			if n != w.owner(p) {
+				w.lost(n, p)
+			}
+		}
 		w.gained(w.owner(p), p)
 	}
 	beats := 0

@@ -63,7 +63,7 @@ func (s *simShard) receive(m any) {
 	}
 	switch m := m.(type) {
 	case forUser:
-		if !s.withoutActor(m) {
+		if !s.passOn(m) && !s.withoutActor(m) {
 			s.do(s.core.ForUser(wall, m.user, m.message))
 		}
 	case simParkedRow:
@@ -80,6 +80,17 @@ func (s *simShard) receive(m any) {
 	if after := s.n.w.mutant.afterShard; after != nil {
 		after(s, m)
 	}
+}
+
+// passOn forwards once what is for another node in this one's view, as the shell does.
+func (s *simShard) passOn(m forUser) bool {
+	onward, again := forwarded(m.message)
+	if !s.core.away || again {
+		return false
+	}
+	w := s.n.w
+	w.send("pass on", func() { w.owner(store.Shard(s.index)).toUser(m.user, onward) })
+	return true
 }
 
 func (s *simShard) lives(user board.UserID) bool {
@@ -177,6 +188,21 @@ func (s *simShard) do(effects []ShardEffect) {
 					to.toUser(simUserOf(e.Message), e.Message)
 				}
 			})
+		case ShardNeedsSettings:
+			n.needSettings()
+		case StopUsers: // once they have done what they have got
+			for _, u := range slices.Clone(s.users) {
+				for len(u.box.queue) > 0 {
+					m := u.box.queue[0]
+					u.box.queue = u.box.queue[1:]
+					u.receive(m)
+				}
+			}
+			s.users = nil
+			clear(s.parked)
+			for _, other := range w.nodes {
+				other.sub.box.put(RegisterAgain{Shard: s.index})
+			}
 		case ShardInForce:
 			w.check.inForce(e)
 		case NeedChunk:

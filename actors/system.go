@@ -30,8 +30,9 @@ import (
 type Config struct {
 	Node        Node
 	Store       store.Store
-	Router      Router // nil: Alone
-	Clock       Clock  // nil: the machine's
+	Router      Router  // nil: that of Network, or Alone
+	Network     Network // nil: no other nodes
+	Clock       Clock   // nil: the machine's
 	Logger      *slog.Logger
 	Metrics     prometheus.Registerer
 	Version     string // of the program, for the status
@@ -111,6 +112,13 @@ type System struct {
 	draining    atomic.Bool
 	state       systemState
 	counted     []atomic.Pointer[SubscriberCounters]
+
+	viewing    sync.Mutex // held while a new view is followed
+	peers      peers
+	digests    atomic.Int64 // where the next one begins
+	clockOff   atomic.Bool
+	strangerMs atomic.Int64 // monotonic, of the newest commit of a node that is no member
+	strangerIs atomic.Pointer[string]
 }
 
 // systemState is what the actors report of themselves.
@@ -126,7 +134,9 @@ type systemState struct {
 // Start opens the board in the store, creating it when there is none, and starts the actors. The store stays the caller's
 // to close, after Stop.
 func Start(ctx context.Context, config Config) (*System, error) {
-	if config.Router == nil {
+	if config.Router == nil && config.Network != nil {
+		config.Router = newNetworkRouter(config.Network)
+	} else if config.Router == nil {
 		config.Router = Alone{config.Node.Address}
 	}
 	if config.Clock == nil {
@@ -226,7 +236,11 @@ func (s *System) spawn(rules *Rules) {
 	quiet := func(*actor.ActorSystem) *slog.Logger { return slog.New(slog.NewTextHandler(io.Discard, nil)) }
 	s.actors = actor.NewActorSystem(actor.WithLoggerFactory(quiet))
 	s.root = s.actors.Root
-	s.post = &post{root: s.root, node: s.node, router: s.config.Router, metrics: s.metrics, regions: map[board.RegionID]*actor.PID{}}
+	s.post = &post{
+		root: s.root, node: s.node, router: s.config.Router, network: s.config.Network, metrics: s.metrics, regions: map[board.RegionID]*actor.PID{},
+		waiterID: func() wire.SessionID { return wire.SessionID(s.lastSession.Add(1)) | waiterBit },
+	}
+	s.lastSession.Store(rand.Uint64() >> 2) // an answer for a session of an earlier process at this address finds nobody
 	s.post.rules.Store(rules)
 	s.post.spawnRegion = func(id board.RegionID) *actor.PID {
 		return s.named("region-"+id.String(), func() actor.Actor { return newRegionActor(id, s) })
@@ -292,6 +306,11 @@ func (s *System) startTimers() {
 	every(FeedPollMs, func() { s.root.Send(s.post.feed, FeedTick{}) })
 	every(SubscribeMs, func() { s.post.toSubscribers(SubscriberTick{Online: s.Online()}) })
 	every(HealthMs, s.checkHealth)
+	if s.config.Network != nil {
+		every(DeltaMs, s.post.flushDeltas)
+		every(NodeToldMs, s.tellPeers)
+		s.timers.Go(s.awaitBlocks)
+	}
 	s.checkHealth()
 }
 
@@ -307,7 +326,7 @@ func (s *System) checkHealth() {
 	}
 	code := board.CodeOK
 	switch {
-	case s.draining.Load():
+	case s.draining.Load() && !s.othersServe():
 		code = board.CodeDraining
 	case h.Err != nil || h.Tight:
 		code = board.CodeStore
@@ -337,6 +356,9 @@ func (s *System) announce(rules *Rules) {
 			continue
 		}
 		s.root.Send(pid, regionRules{rules})
+	}
+	if s.config.Network != nil {
+		s.post.toPeers(nodeTold{SettingsVersion: rules.Version()})
 	}
 	s.log.Info("settings changed", "version", rules.Version(), "by", rules.Record.By, "why", rules.Record.Why)
 }
@@ -379,9 +401,13 @@ func (s *System) inForce(e ShardInForce) {
 	s.state.shards[e.Shard], s.state.older[e.Shard] = e.Version, e.OpenOlder
 }
 
-// Drain refuses new placements and waits until nothing is open or ctx ends. Asking the sessions to move is transport's.
+// Drain gives up what the node owns, or, when no other node can take it, refuses new placements; it waits until nothing is
+// open here or ctx ends. Asking the sessions to move is transport's.
 func (s *System) Drain(ctx context.Context) {
 	s.draining.Store(true)
+	if s.config.Network != nil {
+		s.config.Network.Serve(false)
+	}
 	s.checkHealth()
 	for ctx.Err() == nil && s.openCharges() > 0 {
 		select {

@@ -212,8 +212,12 @@ func (s *System) Epoch() uint64 { return s.meta.Epoch }
 // Incarnation returns the process's random number.
 func (s *System) Incarnation() uint64 { return s.node.Incarnation }
 
-// Online returns how many people are connected: each user once, each spectator connection once.
-func (s *System) Online() int { return s.people.count() }
+// Online returns how many people are connected to all nodes: each user once a node, each spectator connection once.
+func (s *System) Online() int {
+	online := s.people.count()
+	s.peersNow(func(_ string, told *peerTold) { online += told.Online })
+	return online
+}
 
 // people counts who is connected.
 type people struct {
@@ -273,8 +277,8 @@ func (s *System) Readiness() board.Readiness {
 		say("%d blocks are loading", n)
 	}
 	waiting := 0
-	for _, version := range s.state.shards {
-		if version == 0 {
+	for i, version := range s.state.shards {
+		if version == 0 && s.post.router.ShardOwner(i) == s.node.Address {
 			waiting++
 		}
 	}
@@ -290,6 +294,12 @@ func (s *System) Readiness() board.Readiness {
 	}
 	if _, trusted := s.guard.now(); !trusted {
 		say("clock: the wall clock leapt ahead and is not trusted yet")
+	}
+	if s.clockOff.Load() {
+		say("clock: more than %d ms from the other nodes' clocks: this node owns nothing until that is mended", MaxClockSkewMs)
+	}
+	if _, mono := s.guard.clock.Read(); s.strangerMs.Load() != 0 && mono-s.strangerMs.Load() < StrangerMs {
+		say("node %s writes to this board and is no member: nodes of one board have to join each other", *s.strangerIs.Load())
 	}
 	if s.draining.Load() {
 		say("draining")

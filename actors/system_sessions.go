@@ -83,7 +83,7 @@ func (s *System) precheck(user board.UserID, colour int) board.Code {
 		return board.CodeSignIn
 	case colour < 0 || colour >= board.PaletteMax:
 		return board.CodeColour
-	case s.draining.Load():
+	case s.draining.Load() && !s.othersServe():
 		return board.CodeDraining
 	}
 	return board.CodeOK
@@ -159,7 +159,7 @@ func (s *System) openCharges() int {
 	open := 0
 	for shard := range s.post.shards {
 		answer := make(chan int, 1)
-		s.post.toShard(shard, getOpen{func(n int) { offer(answer, n) }})
+		s.root.Send(s.post.shards[shard], getOpen{func(n int) { offer(answer, n) }})
 		select {
 		case n := <-answer:
 			open += n
