@@ -98,6 +98,30 @@ func (a *Admin) Clear(ctx context.Context, rect board.Rect, why string) (board.J
 	return out, err
 }
 
+// Backup returns an archive of the board as it is now; the caller closes it. One that ends without its checksums was cut short.
+// It takes as long as it takes: the context bounds it.
+func (a *Admin) Backup(ctx context.Context) (io.ReadCloser, error) {
+	query := url.Values{}
+	if a.By != "" {
+		query.Set("by", a.By)
+	}
+	resp, err := a.patient().do(ctx, http.MethodPost, "/admin/v1/backup?"+query.Encode(), a.header(), nil)
+	if err != nil {
+		return nil, err
+	}
+	return resp.Body, nil
+}
+
+// Reset replaces the board of an epoch (16 hexadecimal digits, as Status tells it) by an empty one under a new epoch, with the
+// same settings. The node starts anew.
+func (a *Admin) Reset(ctx context.Context, epoch, why string) error {
+	return a.json(ctx, http.MethodPost, "/admin/v1/reset", struct {
+		Epoch string `json:"epoch"`
+		By    string `json:"by,omitempty"`
+		Why   string `json:"why"`
+	}{epoch, a.By, why}, nil)
+}
+
 // Jobs returns the operators' writes under way and lately done.
 func (a *Admin) Jobs(ctx context.Context) ([]board.Job, error) {
 	var out []board.Job
@@ -118,11 +142,7 @@ const verifyLineBytesMax = 1 << 20
 // Verify has the node replay its journals and check the invariants I1-I6. progress (may be nil) hears of the blocks done. It
 // takes as long as it takes: the context bounds it.
 func (a *Admin) Verify(ctx context.Context, progress func(done, total int)) (board.VerifyReport, error) {
-	api := a.api()
-	hc := *api.HTTPClient
-	hc.Timeout = 0
-	api.HTTPClient = &hc
-	resp, err := api.do(ctx, http.MethodPost, "/admin/v1/verify", a.header(), nil)
+	resp, err := a.patient().do(ctx, http.MethodPost, "/admin/v1/verify", a.header(), nil)
 	if err != nil {
 		return board.VerifyReport{}, err
 	}
@@ -167,6 +187,15 @@ func (a *Admin) api() *API {
 		hc = sharedHTTP
 	}
 	return &API{URL: a.URL, HTTPClient: hc}
+}
+
+// patient returns an API without a timeout of its own.
+func (a *Admin) patient() *API {
+	api := a.api()
+	hc := *api.HTTPClient
+	hc.Timeout = 0
+	api.HTTPClient = &hc
+	return api
 }
 
 func (a *Admin) json(ctx context.Context, method, path string, in, out any) error {

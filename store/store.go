@@ -123,6 +123,8 @@ var (
 	ErrInvalid = errors.New("invalid call")
 	// ErrFull says that there is no space left for data. Nothing was sent: try again later.
 	ErrFull = errors.New("no space left for data")
+	// ErrBusy says that what was asked for is under way already, for somebody else.
+	ErrBusy = errors.New("busy")
 	// ErrClosed says that the store was closed before the call. Nothing was sent.
 	ErrClosed = errors.New("store is closed")
 )
@@ -183,6 +185,12 @@ type Store interface {
 	Capabilities() Capabilities
 	// Close waits for running calls and releases everything.
 	Close() error
+}
+
+// Checkpointer is a Store that can set all of its data aside as it is at one moment.
+type Checkpointer interface {
+	// Checkpoint fills a directory with a whole store, which does not change any more; release removes it. One at a time.
+	Checkpoint(ctx context.Context) (dir string, release func() error, err error)
 }
 
 // JournalEntry is one commit of a journal.

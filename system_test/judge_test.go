@@ -154,7 +154,13 @@ type journals struct {
 // readJournals reads the store of a node that does not run.
 func readJournals(t testing.TB, dataDir string) *journals {
 	t.Helper()
-	config := pebble.DefaultConfig(filepath.Join(dataDir, "board"))
+	return readStore(t, filepath.Join(dataDir, "board"))
+}
+
+// readStore reads a store that nobody has open.
+func readStore(t testing.TB, dir string) *journals {
+	t.Helper()
+	config := pebble.DefaultConfig(dir)
 	config.Logger = slog.New(slog.DiscardHandler)
 	st, err := pebble.Open(config)
 	if err != nil {

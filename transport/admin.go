@@ -47,6 +47,8 @@ func (s *Server) adminRoutes() *routes {
 		"POST /admin/v1/invites":         s.withInvites(s.adminInvite),
 		"GET /admin/v1/invites":          s.withInvites(s.adminInvites),
 		"POST /admin/v1/invites/revoke":  s.withInvites(s.adminRevoke),
+		"POST /admin/v1/backup":          s.adminBackup,
+		"POST /admin/v1/reset":           s.adminReset,
 		"POST /admin/v1/verify": func(w http.ResponseWriter, r *http.Request) {
 			if !verifying.TryLock() {
 				s.fail(w, newProblem(problemRunning, "verify"))

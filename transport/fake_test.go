@@ -45,7 +45,10 @@ type fakeSystem struct {
 	bodyReads    int // calls of BoardBody
 	settings     board.SettingsRecord
 	bans         []string
-	adminErr     error // of Ban
+	adminErr     error // of Ban, Bans, Backup, Reset
+	archive      []byte
+	archiveErr   error // after the archive
+	resets       []string
 	jobs         []board.Job
 	ready        board.Readiness
 
@@ -299,7 +302,7 @@ func newServerWith(t testing.TB, change func(*Config), with func(*Deps)) (*Serve
 	}
 	fake, reg, logs := newFakeSystem(), prometheus.NewRegistry(), &logBuffer{}
 	deps := Deps{
-		Sessions: fake, Placer: fake, Board: fake, Admin: fake, History: fake, Registry: reg,
+		Sessions: fake, Placer: fake, Board: fake, Admin: fake, History: fake, Keeper: fake, Registry: reg,
 		Log: slog.New(slog.NewTextHandler(logs, nil)),
 	}
 	if with != nil {
@@ -607,7 +610,28 @@ func frame(bits byte, payload []byte) []byte {
 func tryNew(cfg Config) error {
 	fake := newFakeSystem()
 	_, err := New(cfg, Deps{
-		Sessions: fake, Placer: fake, Board: fake, Admin: fake, History: fake, Registry: prometheus.NewRegistry(), Log: slog.New(slog.DiscardHandler),
+		Sessions: fake, Placer: fake, Board: fake, Admin: fake, History: fake, Keeper: fake, Registry: prometheus.NewRegistry(), Log: slog.New(slog.DiscardHandler),
 	})
 	return err
+}
+
+// Backup implements Keeper.
+func (f *fakeSystem) Backup(_ context.Context, w io.Writer) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.adminErr != nil {
+		return f.adminErr
+	}
+	if _, err := w.Write(append([]byte("tar"), f.archive...)); err != nil {
+		return err
+	}
+	return f.archiveErr
+}
+
+// Reset implements Keeper.
+func (f *fakeSystem) Reset(_ context.Context, by, why string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.resets = append(f.resets, by+" "+why)
+	return f.adminErr
 }

@@ -116,6 +116,8 @@ var openAPIRequests = map[string]struct {
 	"GET /admin/v1/settings":            {"/admin/v1/settings", "", 200},
 	"PUT /admin/v1/settings":            {"/admin/v1/settings", `{"base":1,"patch":{"cooldown_ms":1000},"why":"a test"}`, 200},
 	"GET /admin/v1/settings/history":    {"/admin/v1/settings/history", "", 200},
+	"POST /admin/v1/backup":             {"/admin/v1/backup", "", 200},
+	"POST /admin/v1/reset":              {"/admin/v1/reset", fmt.Sprintf(`{"epoch":"%016x"}`, uint64(testEpoch)), 202},
 	"GET /admin/v1/bans":                {"/admin/v1/bans", "", 200},
 	"POST /admin/v1/bans":               {"/admin/v1/bans", `{"user":"bob","why":"spam"}`, 200},
 	"DELETE /admin/v1/bans/{user}":      {"/admin/v1/bans/bob?why=sorry", "", 200},

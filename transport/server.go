@@ -85,6 +85,7 @@ type Deps struct {
 	Admin    Admin
 	History  Historian
 	Invites  Invites // with AuthInvite
+	Keeper   Keeper
 	Log      *slog.Logger
 	Registry *prometheus.Registry
 }
@@ -130,7 +131,7 @@ func New(cfg Config, deps Deps) (*Server, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	if deps.Sessions == nil || deps.Placer == nil || deps.Board == nil || deps.Admin == nil || deps.History == nil || deps.Log == nil || deps.Registry == nil {
+	if deps.Sessions == nil || deps.Placer == nil || deps.Board == nil || deps.Admin == nil || deps.History == nil || deps.Keeper == nil || deps.Log == nil || deps.Registry == nil {
 		return nil, errors.New("transport: a dependency is missing")
 	}
 	if (cfg.Auth == AuthInvite) != (deps.Invites != nil) {

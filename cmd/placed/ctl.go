@@ -31,18 +31,21 @@ type ctlCommand struct {
 	Unban    unbanCommand    `cmd:"" help:"Take a ban back."`
 	Clear    clearCommand    `cmd:"" help:"Set every tile of a rectangle back to colour 0."`
 	Jobs     jobsCommand     `cmd:"" help:"Show operators' writes and how far they are."`
+	Board    boardCommand    `cmd:"" help:"Begin with an empty board."`
 	Status   statusCommand   `cmd:"" help:"Show where the node stands."`
 	Verify   verifyCommand   `cmd:"" help:"Replay every journal and check the invariants I1 to I6."`
 }
 
 // admin returns the client of the operators' API.
-func (c *ctlCommand) admin() (*client.Admin, error) {
-	if u, err := url.Parse(c.Admin); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return nil, usageError{fmt.Errorf("--admin %q is not of the form http://host:port", c.Admin)}
+func (c *ctlCommand) admin() (*client.Admin, error) { return adminOf(c.Admin, c.DataDir, c.By) }
+
+func adminOf(address, dataDir, by string) (*client.Admin, error) {
+	if u, err := url.Parse(address); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return nil, usageError{fmt.Errorf("--admin %q is not of the form http://host:port", address)}
 	}
 	token := os.Getenv("PLACED_ADMIN_TOKEN")
 	if token == "" {
-		path := filepath.Join(c.DataDir, adminTokenFile)
+		path := filepath.Join(dataDir, adminTokenFile)
 		content, err := os.ReadFile(path)
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil, fmt.Errorf("no admin token: %s does not exist; start placed first, give --data-dir, or set PLACED_ADMIN_TOKEN", path)
@@ -52,7 +55,7 @@ func (c *ctlCommand) admin() (*client.Admin, error) {
 		}
 		token = strings.TrimSpace(string(content))
 	}
-	return &client.Admin{URL: strings.TrimRight(c.Admin, "/"), Token: token, By: operator(c.By)}, nil
+	return &client.Admin{URL: strings.TrimRight(address, "/"), Token: token, By: operator(by)}, nil
 }
 
 // operator returns who acts, for the audit: as named, or the user of this process.

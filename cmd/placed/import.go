@@ -15,7 +15,6 @@ import (
 
 	"github.com/placed-board/placed/archive"
 	"github.com/placed-board/placed/board"
-	"github.com/placed-board/placed/store/pebble"
 )
 
 type importCommand struct {
@@ -218,14 +217,8 @@ func badRows(bar *progressBar, out, file io.Writer) func(*archive.RowError) {
 }
 
 // openEmbedded opens the store of a data directory that no other process uses.
-func openEmbedded(dataDir string, s *streams) (*pebble.Store, error) {
-	config := pebble.DefaultConfig(storeDir(dataDir))
-	config.Logger = slog.New(slog.NewTextHandler(s.err, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	st, err := pebble.Open(config)
-	if err != nil {
-		return nil, err
-	}
-	return st, nil
+func openEmbedded(dataDir string, s *streams) (*homeStore, error) {
+	return openHome(dataDir, slog.New(slog.NewTextHandler(s.err, &slog.HandlerOptions{Level: slog.LevelWarn})))
 }
 
 // discard removes the store of a board that an import has not ended.

@@ -3,6 +3,8 @@
 //	placed [serve]   serve a board: alone on an embedded store, or on Cassandra
 //	placed ctl ...   settings, bans, clearing, status, verification
 //	placed import    make a board of placement histories in CSV files
+//	placed backup    the board in one archive
+//	placed restore   and back
 //	placed version   the program's version
 //
 // Every flag of serve also comes from an environment variable, PLACED_ and the flag's name. Exit codes: 0 done, 1 failed,
@@ -27,6 +29,8 @@ type commands struct {
 	Serve   serveCommand   `cmd:"" default:"withargs" help:"Serve a board (the default)."`
 	Ctl     ctlCommand     `cmd:"" help:"Operate a running board."`
 	Import  importCommand  `cmd:"" help:"Make a board of placement histories in CSV files."`
+	Backup  backupCommand  `cmd:"" help:"Write the board into one archive, of a running node or of a stopped one."`
+	Restore restoreCommand `cmd:"" help:"Put an archive in the place of the board of a stopped node."`
 	Version versionCommand `cmd:"" help:"Print the version."`
 
 	ShowVersion kong.VersionFlag `name:"version" env:"-" help:"Print the version and end."`

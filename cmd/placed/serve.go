@@ -23,7 +23,6 @@ import (
 	"github.com/placed-board/placed/store"
 	"github.com/placed-board/placed/store/cassandra"
 	"github.com/placed-board/placed/store/mem"
-	"github.com/placed-board/placed/store/pebble"
 	"github.com/placed-board/placed/transport"
 )
 
@@ -67,21 +66,32 @@ type serveCommand struct {
 
 // Run serves until SIGTERM or an interrupt, then parts from everybody in peace.
 func (c *serveCommand) Run(ctx context.Context, s *streams) error {
+	for {
+		again, err := c.live(ctx, s)
+		if err != nil || !again || ctx.Err() != nil {
+			return err
+		}
+	}
+}
+
+// live is one life of the node, from opening the store to closing it. again says that another is to follow, with the board that
+// replaces this one.
+func (c *serveCommand) live(ctx context.Context, s *streams) (again bool, err error) {
 	log := c.logger(s)
 	initial, err := c.board()
 	if err != nil {
-		return err
+		return false, err
 	}
 	if err := c.checkAddresses(); err != nil {
-		return err // before anything is written
+		return false, err // before anything is written
 	}
 	config, err := c.transportConfig()
 	if err != nil {
-		return err
+		return false, err
 	}
 	st, err := c.openStore(ctx, log)
 	if err != nil {
-		return err
+		return false, err
 	}
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), buildInfo())
@@ -94,31 +104,54 @@ func (c *serveCommand) Run(ctx context.Context, s *streams) error {
 	actorsConfig.Board, actorsConfig.Version, actorsConfig.CrashPoint = initial, version(), crashPoint()
 	system, err := actors.Start(ctx, actorsConfig)
 	if err != nil {
-		return errors.Join(err, st.Close())
+		return false, errors.Join(err, st.Close())
 	}
+	keeper := &keeper{dir: c.DataDir, store: st, system: system, log: log, again: make(chan struct{}, 1)}
 	server, err := transport.New(config, transport.Deps{
-		Sessions: system, Placer: system, Board: system, Admin: system, History: system, Log: log, Registry: registry,
+		Sessions: system, Placer: system, Board: system, Admin: system, History: system, Keeper: keeper, Log: log, Registry: registry,
 	})
 	if err == nil {
 		err = c.listen(server)
 	}
 	if err != nil {
 		system.Stop(context.Background())
-		return errors.Join(err, st.Close())
+		return false, errors.Join(err, st.Close())
 	}
 	c.announce(s, server, system)
-	return c.serve(ctx, log, server, system, st)
+	err = c.serve(ctx, server, keeper)
+	c.stay(server)
+	return len(keeper.again) > 0, err
 }
 
-// serve runs until ctx ends, then drains: whatever is in flight gets its answer, or an honest "unknown, send it again".
-func (c *serveCommand) serve(ctx context.Context, log *slog.Logger, server *transport.Server, system *actors.System, st store.Store) error {
+// stay keeps the ports that the kernel chose for the next life.
+func (c *serveCommand) stay(server *transport.Server) {
+	c.Listen = server.Addr().String()
+	if a := server.AdminAddr(); a != nil {
+		c.AdminListen = a.String()
+	}
+}
+
+// serve runs until ctx ends or the board is replaced, then drains: whatever is in flight gets its answer, or an honest "unknown,
+// send it again".
+func (c *serveCommand) serve(ctx context.Context, server *transport.Server, k *keeper) error {
+	log, system, st := k.log, k.system, k.store
+	over, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		select {
+		case <-k.again:
+			k.again <- struct{}{} // live looks at it
+			cancel()
+		case <-over.Done():
+		}
+	}()
 	failed := make(chan error, 1)
 	go func() { failed <- server.Run(context.Background()) }()
 	var err error
 	patience := stopTimeout
 	select {
 	case err = <-failed:
-	case <-ctx.Done():
+	case <-over.Done():
 		log.Info("stopping", "timeout", drainTimeout)
 		drain, cancel := context.WithTimeout(context.Background(), drainTimeout)
 		defer cancel()
@@ -243,9 +276,7 @@ func (c *serveCommand) openStore(ctx context.Context, log *slog.Logger) (store.S
 		}
 		return asStore(cassandra.Open(ctx, config))
 	default:
-		config := pebble.DefaultConfig(storeDir(c.DataDir))
-		config.Logger = log
-		return asStore(pebble.Open(config))
+		return asStore(openHome(c.DataDir, log))
 	}
 }
 

@@ -90,6 +90,9 @@ func TestWrongUsage(t *testing.T) {
 		{"ctl clear everything", "everything"},
 		{"ctl clear 1,2,3,-4", "1,2,3,-4"},
 		{"ctl verify thoroughly", "thoroughly"},
+		{"restore", "<file>"},
+		{"backup one two", "two"},
+		{"ctl board", "reset"},
 		{"version 2", "2"},
 	} {
 		t.Run(c.args, func(t *testing.T) {

@@ -13,7 +13,8 @@
 //
 // FORMAT holds the format of everything in the directory as JSON: {"format": store.FormatVersion, "pebble": the engine's
 // own format}. It is written before anything else, as FORMAT.first until the first start is through, and checked before
-// anything else is opened. LOCK is locked by the process that uses the directory. All other files are the engine's.
+// anything else is opened. LOCK is locked by the process that uses the directory. All other files are the engine's. The
+// directory with .checkpoint after its name holds a checkpoint while somebody reads it.
 //
 // # Keys
 //

@@ -44,7 +44,8 @@ type Store struct {
 	closed  bool
 	calls   sync.WaitGroup // running calls, and commits that go on after their call
 
-	create     sync.Mutex // held by Meta and Create
+	create     sync.Mutex // held by Meta, Create and Renew
+	checkpoint sync.Mutex // held from Checkpoint to its release
 	partitions sync.Map   // store.Partition -> *partition
 	snapshots  [64]sync.Mutex
 }
@@ -57,7 +58,10 @@ type partition struct {
 	version uint64 // of the newest commit
 }
 
-var _ store.Store = (*Store)(nil)
+var (
+	_ store.Store        = (*Store)(nil)
+	_ store.Checkpointer = (*Store)(nil)
+)
 
 // Open opens the store in c.Dir, or makes a fresh one there. Errors: store.ErrLocked when another process uses it,
 // store.ErrFormat when it has another format, store.ErrCorrupt when it is something else.
@@ -87,6 +91,9 @@ func (s *Store) open() (err error) {
 	}()
 	version, fresh, err := checkFormat(c.FS, c.Dir)
 	if err != nil {
+		return err
+	}
+	if err := c.FS.RemoveAll(c.Dir + checkpointSuffix); err != nil { // of a backup that was cut short
 		return err
 	}
 	if s.db, err = openEngine(c.Dir, s.options(version)); err == nil && s.hasFailed() {
