@@ -42,6 +42,7 @@ type boardCache struct {
 	newest    atomic.Pointer[plainForm]
 	mu        sync.Mutex // held by the one who notes a new body
 	gzip, png rendered
+	overview  rendered // of large boards too
 }
 
 // plainForm is a body with its number, which is part of the ETags of all its forms.
@@ -112,7 +113,7 @@ func (r *rendered) ready(generation, variant uint64) *renderedForm {
 // get returns a rendition of the body, rendering it if the one at hand is old enough to be replaced; cached says that it was
 // not. While one renders, those who come meanwhile get the last one; only the first ever is waited for. variant is a number
 // that the rendition also depends on.
-func (r *rendered) get(s *Server, of *plainForm, variant uint64, suffix, mediaType string, render func([]byte) ([]byte, error)) (out *rendition, cached bool, err error) {
+func (r *rendered) get(s *Server, of *plainForm, variant uint64, every time.Duration, suffix, mediaType string, render func([]byte) ([]byte, error)) (out *rendition, cached bool, err error) {
 	if f := r.ready(of.generation, variant); f != nil {
 		return f.rendition, true, nil
 	}
@@ -133,7 +134,7 @@ func (r *rendered) get(s *Server, of *plainForm, variant uint64, suffix, mediaTy
 	now := time.Now()
 	f := &renderedForm{
 		rendition:  newRendition(body, fmt.Sprintf(`"%s-%d.%d-%s"`, s.salt, of.generation, variant, suffix), mediaType),
-		generation: of.generation, variant: variant, keepUntil: now.Add(max(s.cfg.RenderEvery, renderShare*now.Sub(began))),
+		generation: of.generation, variant: variant, keepUntil: now.Add(max(every, renderShare*now.Sub(began))),
 	}
 	r.newest.Store(f)
 	return f.rendition, false, nil

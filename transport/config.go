@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"regexp"
 	"slices"
+	"strings"
 	"time"
 
 	outside "github.com/placed-board/placed/internal/identity"
@@ -43,6 +44,11 @@ type Config struct {
 	SecureCookies bool
 	// AllowedOrigins may open sessions and post besides the own host: "https://example.org", exact, without a path.
 	AllowedOrigins []string
+	// BasePath is the path below which everything public is served, as "/board"; "" for none.
+	BasePath string
+	// EmbedOrigins are pages that may show this one in a frame, of the form of AllowedOrigins. With cookies fit for TLS only, the
+	// framed page has identities of its own.
+	EmbedOrigins []string
 	// Web holds the page: index.html and its assets. nil serves a short plain text instead.
 	Web fs.FS
 	// Version of the program, shown in /api/v1/config.
@@ -163,11 +169,16 @@ func (c *Config) Validate() error {
 	if (c.CertFile == "") != (c.KeyFile == "") {
 		fail("TLS needs both a certificate and a key")
 	}
-	for _, o := range c.AllowedOrigins {
-		u, err := url.Parse(o)
-		if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || u.Scheme+"://"+u.Host != o {
-			fail("allowed origin %q is not of the form https://host[:port]", o)
+	for what, origins := range map[string][]string{"allowed": c.AllowedOrigins, "embed": c.EmbedOrigins} {
+		for _, o := range origins {
+			u, err := url.Parse(o)
+			if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || u.Scheme+"://"+u.Host != o || strings.ContainsAny(o, " ;,'") {
+				fail("%s origin %q is not of the form https://host[:port]", what, o)
+			}
 		}
+	}
+	if err := checkBasePath(c.BasePath); err != nil {
+		errs = append(errs, err)
 	}
 	for _, p := range slices.Concat(c.Unlimited, c.TrustedProxies) {
 		if !p.IsValid() {

@@ -104,10 +104,14 @@ func (s *Server) dropBadCookie(w http.ResponseWriter, r *http.Request, p *proble
 // asked for over TLS, here or at a trusted proxy, never goes out without.
 func (s *Server) cookie(r *http.Request, token string, maxAge int) *http.Cookie {
 	secure := s.cfg.SecureCookies || r.TLS != nil || s.peerOf(r).https
-	return &http.Cookie{
-		Name: CookieName, Value: token, Path: "/", MaxAge: maxAge,
+	c := &http.Cookie{
+		Name: CookieName, Value: token, Path: s.cfg.BasePath + "/", MaxAge: maxAge,
 		HttpOnly: true, Secure: secure, SameSite: http.SameSiteLaxMode,
 	}
+	if len(s.cfg.EmbedOrigins) > 0 && secure {
+		c.SameSite, c.Partitioned = http.SameSiteNoneMode, true // frames of other sites get a cookie of their own
+	}
+	return c
 }
 
 // signedIn is the answer to signing in.

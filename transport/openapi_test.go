@@ -93,6 +93,7 @@ var openAPIRequests = map[string]struct {
 }{
 	"GET /api/v1/board":                 {"/api/v1/board", "", 200},
 	"GET /api/v1/board.png":             {"/api/v1/board.png", "", 200},
+	"GET /api/v1/overview.png":          {"/api/v1/overview.png", "", 200},
 	"GET /api/v1/chunks/{col}/{row}":    {"/api/v1/chunks/1/0", "", 200},
 	"GET /api/v1/tiles/{x}/{y}":         {"/api/v1/tiles/3/4", "", 200},
 	"GET /api/v1/tiles/{x}/{y}/history": {"/api/v1/tiles/3/4/history?limit=2", "", 200},

@@ -169,7 +169,7 @@ func (s *Server) serveFile(w http.ResponseWriter, r *http.Request, f *file, cach
 	}
 	h.Set("ETag", etag)
 	h.Set("Cache-Control", cache)
-	h.Set("Content-Security-Policy", contentSecurityPolicy)
+	h.Set("Content-Security-Policy", s.policy)
 	h.Set("Referrer-Policy", "same-origin")
 	if matchesETag(r, etag) {
 		w.WriteHeader(http.StatusNotModified)

@@ -34,6 +34,7 @@ func (s *Server) publicRoutes() *routes {
 	for pattern, handler := range map[string]http.HandlerFunc{
 		"GET " + boardPath:                  s.getBoard,
 		"GET /api/v1/board.png":             s.getBoardPNG,
+		"GET /api/v1/overview.png":          s.getOverview,
 		"GET /api/v1/chunks/{col}/{row}":    s.getChunk,
 		"GET /api/v1/tiles/{x}/{y}":         s.getTile,
 		"GET /api/v1/tiles/{x}/{y}/history": s.getTileHistory,
@@ -77,6 +78,10 @@ const (
 // ServeHTTP serves the public routes: first who asks and the limits of that address, then the route.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header()["X-Content-Type-Options"] = valueNosniff
+	r, ok := s.withinBase(w, r)
+	if !ok {
+		return
+	}
 	r = s.seen(r)
 	if p := s.checkLimits(w, r); p != nil {
 		s.fail(w, p)

@@ -32,7 +32,7 @@ func (s *Server) getBoard(w http.ResponseWriter, r *http.Request) {
 		s.serveRendition(w, r, plain.rendition, true, nil)
 		return
 	}
-	out, cached, err := s.board.gzip.get(s, plain, 0, "gzip", wire.BoardType, compress)
+	out, cached, err := s.board.gzip.get(s, plain, 0, s.cfg.RenderEvery, "gzip", wire.BoardType, compress)
 	if err != nil {
 		s.failInternal(w, r, err)
 		return
@@ -72,7 +72,7 @@ func (s *Server) getBoardPNG(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, refusalProblem(board.CodeLoading, 0))
 		return
 	}
-	out, cached, err := s.board.png.get(s, plain, settings.Version, "png", "image/png", func(body []byte) ([]byte, error) {
+	out, cached, err := s.board.png.get(s, plain, settings.Version, s.cfg.RenderEvery, "png", "image/png", func(body []byte) ([]byte, error) {
 		return renderPNG(body, settings.Palette)
 	})
 	if err != nil {

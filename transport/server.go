@@ -111,6 +111,7 @@ type Server struct {
 	salt    string          // of ETags: another run of a process never repeats one
 	board   boardCache
 	page    *page
+	policy  string // Content-Security-Policy of the page
 
 	public      *http.Server
 	admin       *http.Server
@@ -166,6 +167,7 @@ func New(cfg Config, deps Deps) (*Server, error) {
 	if s.page, err = newPage(cfg.Web); err != nil {
 		return nil, fmt.Errorf("transport: page: %w", err)
 	}
+	s.policy = pagePolicy(cfg.EmbedOrigins)
 	s.routes, s.ops = s.publicRoutes(), s.adminRoutes()
 	errorLog := slog.NewLogLogger(deps.Log.Handler(), slog.LevelDebug)
 	if deps.Invites != nil {

@@ -59,6 +59,8 @@ type serveCommand struct {
 	SessionsMax           int         `default:"100000" group:"Limits:" help:"Sessions of this node."`
 
 	AllowedOrigins []string `help:"Origins besides the own host that may open sessions, as https://example.org."`
+	BasePath       string   `help:"Path below which everything public is served, as /board; a proxy passes it on unchanged."`
+	EmbedOrigins   []string `help:"Origins whose pages may show the board in a frame, as https://example.org."`
 	SecureCookies  bool     `help:"Mark cookies as fit for TLS only: set it when people come through a TLS proxy."`
 	PublicMetrics  bool     `help:"Serve /metrics on the public listener too."`
 	LogLevel       string   `default:"info" enum:"debug,info,warn,error" help:"${enum}."`
@@ -296,6 +298,7 @@ func (c *serveCommand) transportConfig() (transport.Config, error) {
 	config.Unlimited, config.ConnectionsPerAddress = prefixes(c.Unlimited), c.ConnectionsPerAddress
 	config.RequestsPerSecond, config.SignInsPerHour = c.RequestsPerSecond, c.SignInsPerHour
 	config.MessagesPerSecond, config.SessionsMax = c.MessagesPerSecond, c.SessionsMax
+	config.BasePath, config.EmbedOrigins = c.BasePath, c.EmbedOrigins
 	config.AllowedOrigins, config.SecureCookies, config.PublicMetrics = c.AllowedOrigins, c.SecureCookies, c.PublicMetrics
 	if err := c.faceFlags.apply(&config); err != nil {
 		return config, err
@@ -334,10 +337,10 @@ func (c *serveCommand) announce(s *streams, server *transport.Server, system *ac
 	}
 	address, err := netip.ParseAddr(host)
 	loopback := err == nil && address.IsLoopback()
-	fmt.Fprintf(s.out, "  board      %slocalhost:%s\n", c.scheme(), port)
+	fmt.Fprintf(s.out, "  board      %slocalhost:%s%s\n", c.scheme(), port, c.BasePath)
 	if !loopback {
 		for _, a := range lanAddresses(address) {
-			fmt.Fprintf(s.out, "             %s%s\n", c.scheme(), net.JoinHostPort(a, port))
+			fmt.Fprintf(s.out, "             %s%s%s\n", c.scheme(), net.JoinHostPort(a, port), c.BasePath)
 		}
 	}
 	if a := server.AdminAddr(); a != nil {

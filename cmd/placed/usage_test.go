@@ -69,6 +69,8 @@ func TestWrongUsage(t *testing.T) {
 		{"serve --messages-per-second 0", "messages per second"},
 		{"serve --sessions-max 0", "sessions"},
 		{"serve --allowed-origins example.org", "example.org"},
+		{"serve --embed-origins example.org", "example.org"},
+		{"serve --base-path board/", "board/"},
 		{"ctl", "settings"},
 		{"ctl dance", "dance"},
 		{"ctl status --unknown", "--unknown"},

@@ -54,6 +54,18 @@ export async function fetchTile(x: number, y: number): Promise<TileDetails> {
   };
 }
 
+/** Fetches the board in small; what the browser holds is asked for anew. */
+export async function fetchOverview(): Promise<ImageBitmap> {
+  const r = await fetch(url("overview.png"), { cache: "no-cache" });
+  if (!r.ok) throw await problem(r);
+  return createImageBitmap(await r.blob());
+}
+
+/** The address of the board in small, to be saved. */
+export function overviewURL(): string {
+  return url("overview.png").href;
+}
+
 /** Signs in with a chosen name; the next connection is that user's. */
 export async function signIn(name: string): Promise<void> {
   const r = await fetch(new URL(`api/login/${encodeURIComponent(name)}`, document.baseURI), { method: "POST" });

@@ -3,17 +3,20 @@
 
 import { FOLLOW_EVERY_MS, HeatLayer } from "./action.ts";
 import { formatHash, parseHash, randomTile, restOfHash } from "./address.ts";
+import { fetchOverview, overviewURL } from "./api.ts";
 import { Bell } from "./bell.ts";
 import { ZOOM_CLOSE } from "./camera.ts";
+import { browserClock } from "./clock.ts";
 import { display, word } from "./colours.ts";
 import type { Point } from "./grid.ts";
 import { Heat } from "./heat.ts";
 import { t } from "./i18n.ts";
 import { Menu } from "./menu.ts";
 import { Minimap } from "./minimap.ts";
+import { Overview } from "./overview.ts";
 import type { Palette } from "./palette.ts";
 import { savePrefs, type Prefs } from "./prefs.ts";
-import { saveBoard } from "./save.ts";
+import { download, saveBoard } from "./save.ts";
 import type { Session } from "./session.ts";
 import { sentWhole, type Settings } from "./settings.ts";
 import type { Stage } from "./stage.ts";
@@ -35,6 +38,12 @@ export class Extras {
   readonly #prefs: Prefs;
   readonly #minimap: Minimap;
   readonly #heatLayer = new HeatLayer(this.heat);
+  readonly #overview = new Overview({
+    fetch: fetchOverview,
+    after: (ms, fn) => browserClock.after(ms, fn),
+    wanted: () => !document.hidden,
+    show: (picture) => this.#showOverview(picture),
+  });
   #words: number[] = []; // of the palette as shown
   #settings: Settings | null = null;
   #addressTimer = 0;
@@ -71,11 +80,21 @@ export class Extras {
     const first = this.#settings === null;
     this.#settings = s;
     this.#recolour();
+    this.#overview.keep(!sentWhole(s));
     if (!first || this.#followAddress(0)) return;
     if (!sentWhole(s)) {
       const at = randomTile(s.width, s.height, Math.random);
       this.#stage.camera.flyTo({ ...at, zoom: 4 }, 0, 0);
     }
+  }
+
+  #showOverview(picture: ImageBitmap | null): void {
+    const before = this.#stage.renderer.overview;
+    this.#stage.renderer.overview = picture;
+    this.#stage.overviewScale = picture === null || this.#settings === null ? 0 : Math.max(1, Math.round(this.#settings.width / picture.width));
+    this.#minimap.setOverview(picture);
+    if (before instanceof ImageBitmap) before.close();
+    this.#stage.moved();
   }
 
   /** Tiles of a chunk have changed; null: all of it, which is no news of a placement. */
@@ -133,6 +152,7 @@ export class Extras {
   async #save(): Promise<void> {
     const s = this.#settings;
     if (s === null) return;
+    if (!sentWhole(s)) return download(overviewURL(), "board.png");
     try {
       await saveBoard(this.#session.board, s, this.#words, `board-${new Date().toISOString().slice(0, 19).replaceAll(":", "")}.png`);
       this.#ui.toast(t("menu.saved"));

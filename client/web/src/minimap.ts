@@ -114,10 +114,7 @@ export class Minimap {
     this.#picture.height = height;
     const ctx = this.#picture.getContext("2d");
     if (ctx === null) return;
-    if (this.#overview !== null) {
-      ctx.drawImage(this.#overview, 0, 0, width, height);
-      return;
-    }
+    if (this.#overview !== null) return ctx.drawImage(this.#overview, 0, 0, width, height);
     const image = ctx.createImageData(width, height);
     const words = new Uint32Array(image.data.buffer);
     for (let y = 0, i = 0; y < height; y++) {
