@@ -25,6 +25,7 @@ import (
 // commands is the command line. Kong makes the names of commands and flags from those of the fields.
 type commands struct {
 	Storm       stormCommand       `cmd:"" help:"A placement storm: rate, latency, and whether the board is right."`
+	Replay      replayCommand      `cmd:"" help:"A recorded history through real sessions, faster than it was."`
 	Board       boardCommand       `cmd:"" help:"Full boards over HTTP: against nginx serving the same bytes, and during a storm."`
 	Memory      memoryCommand      `cmd:"" help:"Resident memory per idle session."`
 	BigBoard    bigBoardCommand    `cmd:"" help:"Resident memory of a large board that is hardly used."`
@@ -46,6 +47,7 @@ type output struct {
 	out      io.Writer
 	progress io.Writer // how far a long run is, a line a step
 	results  string    // path of results.json; empty for none
+	page     string    // path of a page for people; empty for none
 	code     int       // exit code, set by finish
 }
 
@@ -56,6 +58,9 @@ func (o *output) say(format string, a ...any) { fmt.Fprintf(o.progress, "bench: 
 func (o *output) finish(report *measure.Report) error {
 	code, err := report.Finish(o.out, o.results)
 	o.code = code
+	if err == nil && o.page != "" {
+		err = report.WritePage(o.page)
+	}
 	return err
 }
 
@@ -70,6 +75,11 @@ func (o *output) start(notes ...string) *measure.Report {
 // resultsFlag is part of every command that measures.
 type resultsFlag struct {
 	Results string `help:"File for the figures as JSON; empty for none." default:"results.json" placeholder:"FILE"`
+}
+
+// reportFlag is part of commands that can draw what they measure.
+type reportFlag struct {
+	Report string `help:"File for a page with curves of rate, latency and fan-out; it needs no other file." placeholder:"FILE.html"`
 }
 
 // errUsage marks values that no run can start with.

@@ -49,6 +49,11 @@ func TestUsageErrorsAreOneLineAndCode2(t *testing.T) {
 		{"fanout", "--connections", "0"},
 		{"fanout", "--against-placed", "--pairs", "0"},
 		{"board", "--pairs", "0"},
+		{"replay"},
+		{"replay", "no-such-file.csv"},
+		{"replay", "command.go", "--speed", "0"},
+		{"replay", "command.go", "--sessions", "0"},
+		{"storm", "--pairs", "2", "--report", "x.html"},
 		{"board", "--read-rate", "0"},
 		{"memory", "--sessions", "0"},
 		{"big-board", "--touched", "2"},
@@ -68,7 +73,7 @@ func TestHelpNamesEveryCommandButTheHelpers(t *testing.T) {
 	if code != measure.ExitPass {
 		t.Fatalf("exit code %d", code)
 	}
-	for _, command := range []string{"storm", "board", "memory", "big-board", "bytes", "restart", "slow-readers", "echo", "pebble", "cassandra", "fanout"} {
+	for _, command := range []string{"storm", "replay", "board", "memory", "big-board", "bytes", "restart", "slow-readers", "echo", "pebble", "cassandra", "fanout"} {
 		if !strings.Contains(stdout, "\n  "+command+" ") {
 			t.Errorf("help does not name %s", command)
 		}

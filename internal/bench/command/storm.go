@@ -37,6 +37,7 @@ type stormCommand struct {
 	stormFlags
 	targetFlags
 	resultsFlag
+	reportFlag
 	LatencyLimits bool   `help:"Hold the acknowledgement to two fsyncs plus 1 ms (p50) and 20 ms (p99)."`
 	CPUProfile    string `help:"File for a CPU profile of bench itself, to see what the load generator costs." placeholder:"FILE"`
 	Pairs         int    `help:"Alternate a baseline (an echo by the same sessions, or conditional inserts) and a closed-loop storm so many times, and hold the median ratio to its limit." default:"0"`
@@ -92,7 +93,10 @@ func (c *stormCommand) Run(ctx context.Context, out *output) (err error) {
 	if err := c.validate(); err != nil {
 		return err
 	}
-	out.results = c.Results
+	if c.Pairs > 0 && c.Report != "" {
+		return usageError(errors.New("a report is of one storm: leave out --pairs"))
+	}
+	out.results, out.page = c.Results, c.Report
 	st, err := c.open(ctx)
 	if err != nil {
 		return err
@@ -121,6 +125,7 @@ func (c *stormCommand) Run(ctx context.Context, out *output) (err error) {
 		return err
 	}
 	run.report(report, "")
+	report.Charts = run.curves.charts()
 	report.Checks = append(report.Checks, run.checks...)
 	if c.LatencyLimits {
 		if err := c.latencyLimits(ctx, run, report); err != nil {
@@ -170,6 +175,7 @@ type stormRun struct {
 	clientCPU time.Duration
 	churned   int64
 	checks    []measure.Check
+	curves    *curves
 }
 
 // settleWait is how long the mirrors may take to equal the board once nobody places any more.
@@ -177,6 +183,7 @@ const settleWait = 15 * time.Second
 
 // stormExtras are what some commands add to a storm.
 type stormExtras struct {
+	events  *history                                                   // what is placed instead of the plan's events; nil for those
 	name    string                                                     // tells the users of several storms on one board apart
 	dial    func(listener int) load.DialFunc                           // opens a listener's connection; nil for a plain one
 	healthy func(listener int) bool                                    // whose arrivals count; nil for all
@@ -196,7 +203,12 @@ func (f *stormFlags) storm(ctx context.Context, st *stage, extras stormExtras) (
 		return nil, err
 	}
 	defer listeners.Close()
-	s := load.New(load.Config{Plan: plan, Closed: f.ClosedLoop, Cooldown: st.cooldown(), Connections: f.Connections, Wait: measure.PreciseWait})
+	config := load.Config{Plan: plan, Closed: f.ClosedLoop, Cooldown: st.cooldown(), Connections: f.Connections, Wait: measure.PreciseWait}
+	if extras.events != nil {
+		config.Events = extras.events.Events()
+	}
+	s := load.New(config)
+	run := &stormRun{flags: f, curves: newCurves(s)}
 	sessions, err := load.OpenSessions(ctx, s, st.url, load.SessionOptions{Prefix: fmt.Sprintf("bench%s-%x", extras.name, time.Now().UnixNano())})
 	if err != nil {
 		return nil, err
@@ -209,7 +221,6 @@ func (f *stormFlags) storm(ctx context.Context, st *stage, extras stormExtras) (
 		runtime.GOMAXPROCS(processors + 1)
 		defer runtime.GOMAXPROCS(processors)
 	}
-	run := &stormRun{flags: f}
 	s.Begin()
 	var beside sync.WaitGroup
 	runCtx, endRun := context.WithCancel(ctx)
@@ -236,7 +247,8 @@ func (f *stormFlags) storm(ctx context.Context, st *stage, extras stormExtras) (
 	run.result, run.latencies, run.listeners = s.Result(), s.Latencies, listeners.Stats()
 	run.fanout = listeners.Fanout(s.Ledger, load.FanoutConfig{
 		Start: s.Start(), From: plan.Warmup, To: plan.Warmup + plan.Duration, Listener: extras.healthy,
-		User: func(user int) bool { return user >= plan.Doublers }, // what doublers wait for is their own doing
+		User:     func(user int) bool { return user >= plan.Doublers }, // what doublers wait for is their own doing
+		Timeline: &run.curves.fanout,
 	})
 	evidence := ledger.Evidence{Sole: st.sole, Seen: listeners.Seen()}
 	if evidence.Before, err = load.Board(before); err != nil {
@@ -245,19 +257,23 @@ func (f *stormFlags) storm(ctx context.Context, st *stage, extras stormExtras) (
 	if evidence.After, err = load.Board(after); err != nil {
 		return nil, err
 	}
-	run.judge(s, evidence, divergent)
+	run.judge(s, evidence, divergent, extras.events)
 	return run, nil
 }
 
 // judge makes the verdict lines.
-func (r *stormRun) judge(s *load.Storm, evidence ledger.Evidence, divergent []string) {
+func (r *stormRun) judge(s *load.Storm, evidence ledger.Evidence, divergent []string, events *history) {
 	r.checks = s.Ledger.Verdict(evidence)
 	r.checks = append(r.checks,
 		measure.Zero("divergent boards", len(divergent), strings.Join(divergent[:min(len(divergent), 3)], "; ")),
 		measure.Zero("heartbeats that disagree with a mirror", int(r.listeners.Divergences), ""),
 		measure.Zero("placements never answered", s.Unanswered(), ""),
 		measure.AtLeast("placements on the board within the measured time", float64(r.result.InWindow), 1, "%.0f"))
-	if !r.flags.ClosedLoop {
+	switch {
+	case r.flags.ClosedLoop:
+	case events != nil:
+		r.checks = append(r.checks, measure.ScheduleOf(r.latencies, events.sent))
+	default:
 		r.checks = append(r.checks, measure.Schedule(r.latencies))
 	}
 }

@@ -156,6 +156,7 @@ type FanoutConfig struct {
 	From, To time.Duration       // placements first sent within this time after the start
 	User     func(user int) bool // placements of these users; nil: of all
 	Listener func(i int) bool    // at these listeners; nil: at all
+	Timeline *measure.Timeline   // also hears of each, by when it was sent; nil for nobody
 }
 
 // Fanout returns the times from the sending of placements to their arrival at listeners. With very many placements a sample
@@ -193,6 +194,7 @@ func (l *Listeners) Fanout(book *ledger.Ledger, c FanoutConfig) measure.Summary 
 			one.mu.Unlock()
 			if ok {
 				recorder.Record(n, arrived.Sub(c.Start.Add(at)))
+				c.Timeline.Add(at, arrived.Sub(c.Start.Add(at)))
 			}
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -36,6 +37,8 @@ type Config struct {
 	Closed      bool // every user places as soon as it may, instead of by the plan's rate
 	Cooldown    time.Duration
 	Connections int // of each doubler; the others have one
+	// Events replace those that the plan would make, and are in order of time; nil for the plan's. An open loop's.
+	Events iter.Seq[measure.Event]
 	// Wait paces the open loop; nil for measure.TimerWait.
 	Wait measure.Waiter
 }
@@ -47,7 +50,9 @@ type Storm struct {
 	// Latencies of the users who have one connection. Those who double lose copies on purpose, with the connections that
 	// they drop: what that costs them is no figure of the server.
 	Latencies *measure.Latencies
-	players   []*player
+	// Refused counts refusals second by second; nil for not at all.
+	Refused *measure.Timeline
+	players []*player
 
 	start  time.Time     // set by Run before anything is sent
 	until  atomic.Int64  // closed loop: nothing is begun this long after the start, in nanoseconds
@@ -162,7 +167,11 @@ func (s *Storm) Run(ctx context.Context) error {
 	if s.config.Closed {
 		err = s.runClosed(ctx)
 	} else {
-		err = measure.Run(ctx, s.start, plan.Events(), s.config.Wait, func(e measure.Event) { s.players[e.User].submit(e) })
+		events := s.config.Events
+		if events == nil {
+			events = plan.Events()
+		}
+		err = measure.Run(ctx, s.start, events, s.config.Wait, func(e measure.Event) { s.players[e.User].submit(e) })
 	}
 	if err != nil {
 		return fmt.Errorf("storm: %w", err)

@@ -159,6 +159,7 @@ func (p *player) answered(connection int, o board.PlaceOutcome) {
 		}
 	case board.VerdictRefused:
 		p.storm.counts.refused[min(int(o.Code), len(board.Refusals)-1)].Add(1)
+		p.storm.Refused.Add(now, 0)
 		p.refused(a, connection, o)
 	}
 	p.endMove(now)

@@ -90,8 +90,10 @@ type Latencies struct {
 	Response *Recorder
 	Service  *Recorder
 	Lag      *Recorder
-	sent     atomic.Int64
-	warmup   atomic.Int64
+	// Second by second, warm-up included; nil for nothing.
+	Offered, Accepted *Timeline // offered: when due; accepted: when answered, with Response
+	sent              atomic.Int64
+	warmup            atomic.Int64
 }
 
 // NewLatencies returns the accounting for a run of this plan.
@@ -103,6 +105,7 @@ func NewLatencies(plan PlanConfig) *Latencies {
 // waiting for an earlier answer then, the time of that answer. What passed between ready and sent is the generator's
 // own fault; all times are measured from the start of the run.
 func (l *Latencies) Sent(worker int, intended, ready, sent time.Duration) {
+	l.Offered.Add(intended, 0)
 	if !l.plan.Measured(intended) {
 		l.warmup.Add(1)
 		return
@@ -113,6 +116,7 @@ func (l *Latencies) Sent(worker int, intended, ready, sent time.Duration) {
 
 // Answered notes the final answer of an event.
 func (l *Latencies) Answered(worker int, intended, sent, answered time.Duration) {
+	l.Accepted.Add(answered, answered-intended)
 	if !l.plan.Measured(intended) {
 		return
 	}

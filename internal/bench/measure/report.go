@@ -99,6 +99,7 @@ type Report struct {
 	Notes    []string           `json:"notes,omitempty"` // what a reader of the figures must know
 	Figures  map[string]float64 `json:"figures"`         // name with its unit last, such as placementsPerSecond
 	Tables   []*Table           `json:"tables"`
+	Charts   []*Chart           `json:"-"` // for WritePage
 	Checks   []Check            `json:"checks"`
 	ExitCode int                `json:"exitCode"`
 }

@@ -84,6 +84,11 @@ func Schedule(latencies *Latencies) Check {
 			planned++
 		}
 	}
+	return ScheduleOf(latencies, planned)
+}
+
+// ScheduleOf is Schedule for events that come from elsewhere: planned is how many are measured.
+func ScheduleOf(latencies *Latencies, planned int) Check {
 	return schedule(planned, latencies.MeasuredSent(), latencies.Lag.Summary())
 }
 
