@@ -218,3 +218,38 @@ func (h cursorHeap) sink(i int) {
 		i = least
 	}
 }
+
+// Times returns the time of the first and of the last placement, about: those of each journal's first and last commits. ok is
+// false when there are none. It reads two commits a block.
+func Times(ctx context.Context, j Journals) (firstMs, lastMs int64, ok bool, err error) {
+	blocks, err := j.Blocks(ctx)
+	if err != nil {
+		return 0, 0, false, fmt.Errorf("archive: list blocks: %w", err)
+	}
+	for _, b := range blocks {
+		head, err := j.Head(ctx, store.Block(b))
+		if err != nil {
+			return 0, 0, false, fmt.Errorf("archive: head of %v: %w", store.Block(b), err)
+		}
+		for _, version := range []uint64{1, head.Version} {
+			for entry, err := range j.Journal(ctx, store.Block(b), version) {
+				var commit store.BlockCommit
+				if err == nil {
+					commit, err = store.DecodeBlockCommit(entry.Value)
+				}
+				if err != nil {
+					return 0, 0, false, fmt.Errorf("archive: %v: %w", store.Block(b), err)
+				}
+				for i := range commit.Placements {
+					atMs := commit.Placements[i].AtMs
+					if !ok {
+						firstMs, lastMs, ok = atMs, atMs, true
+					}
+					firstMs, lastMs = min(firstMs, atMs), max(lastMs, atMs)
+				}
+				break
+			}
+		}
+	}
+	return firstMs, lastMs, ok, nil
+}

@@ -38,13 +38,7 @@ func (p *Picture) At(at board.Point) board.Colour {
 
 // Image draws the picture in a palette, one pixel a tile. A colour beyond the palette is drawn as the first.
 func (p *Picture) Image(entries []board.PaletteEntry) *image.Paletted {
-	img := image.NewPaletted(image.Rect(0, 0, p.Rect.Width, p.Rect.Height), Palette(entries))
-	for i, c := range p.Colours {
-		if int(c) < len(entries) {
-			img.Pix[i] = uint8(c)
-		}
-	}
-	return img
+	return p.part(image.Rect(0, 0, p.Rect.Width, p.Rect.Height), entries)
 }
 
 // Palette returns a board's colours for images.

@@ -32,10 +32,10 @@ var (
 	ErrEmpty  = errors.New("the file is empty")
 )
 
-// Reader reads one history file, plain or gzip, row by row.
+// Reader reads one history, plain or gzip, row by row.
 type Reader struct {
 	path    string
-	file    *os.File
+	file    *os.File // nil for a stream
 	packed  countingReader
 	lines   *bufio.Reader
 	limit   *unpackLimit
@@ -53,20 +53,32 @@ func OpenReader(path string, number int, layout *Layout) (*Reader, error) {
 	if err != nil {
 		return nil, fmt.Errorf("archive: %w", err)
 	}
-	r := &Reader{path: path, file: file, number: number}
-	if err := r.open(layout); err != nil {
+	info, err := file.Stat()
+	if err == nil && info.IsDir() {
+		err = errors.New("is a directory")
+	}
+	if err != nil {
 		return nil, errors.Join(fmt.Errorf("archive: %s: %w", path, err), file.Close())
+	}
+	r, err := NewReader(path, file, number, layout)
+	if err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	r.file = file
+	return r, nil
+}
+
+// NewReader reads a stream as OpenReader reads a file. The name stands in errors.
+func NewReader(name string, in io.Reader, number int, layout *Layout) (*Reader, error) {
+	r := &Reader{path: name, number: number}
+	r.packed.r = in
+	if err := r.open(layout); err != nil {
+		return nil, fmt.Errorf("archive: %s: %w", name, err)
 	}
 	return r, nil
 }
 
 func (r *Reader) open(layout *Layout) error {
-	if info, err := r.file.Stat(); err != nil {
-		return err
-	} else if info.IsDir() {
-		return errors.New("is a directory")
-	}
-	r.packed.r = r.file
 	raw := bufio.NewReaderSize(&r.packed, readBytes)
 	magic, err := raw.Peek(2)
 	if len(magic) == 0 {
@@ -113,8 +125,13 @@ func (r *Reader) Shape() Shape { return r.columns.shape }
 // ReadBytes returns how many bytes of the file, as it lies on the disk, have been read.
 func (r *Reader) ReadBytes() int64 { return r.packed.n }
 
-// Close closes the file.
-func (r *Reader) Close() error { return r.file.Close() }
+// Close closes the file; a stream is its owner's to close.
+func (r *Reader) Close() error {
+	if r.file == nil {
+		return nil
+	}
+	return r.file.Close()
+}
 
 // Next reads the next row; io.EOF at the end. After a *RowError the rows that follow can be read; any other error is the end.
 func (r *Reader) Next(row *Row) error {

@@ -116,6 +116,7 @@ var elsewhere = map[string]bool{
 	"transport.countMax": true, "transport.AdminTokenBytesMin": true, "transport.controlBytesMax": true, "transport.tokenTextMax": true,
 	"store.PlacementBytesMax": true, "pebble.encodedHeadMax": true, "wire.descriptorCountMax": true,
 	"archive.coordinateMax": true, "archive.timeMsMin": true, "archive.timeMsMax": true, "archive.commitPlacements": true, "archive.columnsMax": true,
+	"archive.gifDelayMax": true, "archive.PseudonymKeyBytesMin": true,
 	"wire.scratchTilesMax": true, "client.bufferKeptBytesMax": true, // what is kept for use again; the rest is given back
 }
 

@@ -44,6 +44,7 @@ func (s *Server) adminRoutes() *routes {
 		"POST /admin/v1/clear":           s.adminClear,
 		"GET /admin/v1/jobs":             s.adminJobs,
 		"GET /admin/v1/status":           s.adminStatus,
+		"GET /admin/v1/export":           s.adminExport,
 		"POST /admin/v1/invites":         s.withInvites(s.adminInvite),
 		"GET /admin/v1/invites":          s.withInvites(s.adminInvites),
 		"POST /admin/v1/invites/revoke":  s.withInvites(s.adminRevoke),

@@ -26,7 +26,7 @@ func TestAdminToken(t *testing.T) {
 	h := start(t, nil)
 	paths := []string{
 		"GET /admin/v1/settings", "GET /admin/v1/settings/history", "PUT /admin/v1/settings", "GET /admin/v1/bans", "POST /admin/v1/bans", "DELETE /admin/v1/bans/ann",
-		"POST /admin/v1/clear", "GET /admin/v1/jobs", "POST /admin/v1/backup", "POST /admin/v1/reset", "GET /admin/v1/status", "POST /admin/v1/verify", "GET /metrics", "GET /debug/pprof/",
+		"POST /admin/v1/clear", "GET /admin/v1/jobs", "POST /admin/v1/backup", "POST /admin/v1/reset", "GET /admin/v1/status", "GET /admin/v1/export", "POST /admin/v1/verify", "GET /metrics", "GET /debug/pprof/",
 		"GET /debug/pprof/heap", "POST /debug/free-memory", "GET /nothing",
 	}
 	denied, limited := 0, 0

@@ -302,7 +302,7 @@ func newServerWith(t testing.TB, change func(*Config), with func(*Deps)) (*Serve
 	}
 	fake, reg, logs := newFakeSystem(), prometheus.NewRegistry(), &logBuffer{}
 	deps := Deps{
-		Sessions: fake, Placer: fake, Board: fake, Admin: fake, History: fake, Keeper: fake, Registry: reg,
+		Sessions: fake, Placer: fake, Board: fake, Admin: fake, History: fake, Exporter: &fakeExporter{text: "ts\n"}, Keeper: fake, Registry: reg,
 		Log: slog.New(slog.NewTextHandler(logs, nil)),
 	}
 	if with != nil {

@@ -77,7 +77,7 @@ type Admin interface {
 	Verify(ctx context.Context, progress func(done, total int)) (board.VerifyReport, error)
 }
 
-// Deps are the collaborators of a Server. All are needed but Invites.
+// Deps are the collaborators of a Server. All are needed but Invites, and the Exporter, without which nothing is exported.
 type Deps struct {
 	Sessions Sessions
 	Placer   Placer
@@ -86,6 +86,7 @@ type Deps struct {
 	History  Historian
 	Invites  Invites // with AuthInvite
 	Keeper   Keeper
+	Exporter Exporter
 	Log      *slog.Logger
 	Registry *prometheus.Registry
 }
@@ -101,6 +102,8 @@ type Server struct {
 	signer  *signer
 	givenUp *givenUp
 	tokens  outside.Verifier // with AuthJWT
+
+	exporting sync.Mutex // held by the one export that runs
 
 	certificate *reload.Kept[*tls.Certificate] // of the public listener; nil for plain HTTP
 

@@ -3,6 +3,7 @@
 //	placed [serve]   serve a board: alone on an embedded store, or on Cassandra
 //	placed ctl ...   settings, bans, clearing, status, verification
 //	placed import    make a board of placement histories in CSV files
+//	placed export    write a board's history, pictures of it, or a film
 //	placed backup    the board in one archive
 //	placed restore   and back
 //	placed version   the program's version
@@ -29,6 +30,7 @@ type commands struct {
 	Serve   serveCommand   `cmd:"" default:"withargs" help:"Serve a board (the default)."`
 	Ctl     ctlCommand     `cmd:"" help:"Operate a running board."`
 	Import  importCommand  `cmd:"" help:"Make a board of placement histories in CSV files."`
+	Export  exportCommand  `cmd:"" help:"Write a board's history, pictures of it, or a film."`
 	Backup  backupCommand  `cmd:"" help:"Write the board into one archive, of a running node or of a stopped one."`
 	Restore restoreCommand `cmd:"" help:"Put an archive in the place of the board of a stopped node."`
 	Version versionCommand `cmd:"" help:"Print the version."`

@@ -110,7 +110,7 @@ func (c *serveCommand) live(ctx context.Context, s *streams) (again bool, err er
 	}
 	keeper := &keeper{dir: c.DataDir, store: st, system: system, log: log, again: make(chan struct{}, 1)}
 	server, err := transport.New(config, transport.Deps{
-		Sessions: system, Placer: system, Board: system, Admin: system, History: system, Keeper: keeper, Log: log, Registry: registry,
+		Sessions: system, Placer: system, Board: system, Admin: system, History: system, Keeper: keeper, Exporter: exporter{st}, Log: log, Registry: registry,
 	})
 	if err == nil {
 		err = c.listen(server)
