@@ -37,7 +37,7 @@ var (
 	kindLabels    = []string{"shard", "user", "region", "feed", "subscriber", "settings"}
 	classLabels   = []string{"shard", "block", "settings"}
 	outcomeLabels = []string{"applied", "moved", "unknown"}
-	opLabels      = []string{"load_shard", "read_row", "load_block", "put_snapshot", "read_settings", "read_tile", "tile_history", "user_history", "list_blocks"}
+	opLabels      = []string{"load_shard", "read_row", "load_block", "put_snapshot", "read_settings", "read_tile", "tile_history", "user_history", "plan_rollback", "list_blocks"}
 )
 
 func newMetrics(r prometheus.Registerer) *metrics {

@@ -17,8 +17,12 @@ const (
 	JobsActiveMax = 64
 	// JobsListedMax is how many jobs, ended ones included, a listing names: the newest.
 	JobsListedMax = 100
-	// ChunkAskMs is after how long a job asks for a chunk again.
+	// ChunkAskMs is after how long a job asks for a chunk again, and for a plan that could not be made.
 	ChunkAskMs = 1000
+	// PlanAskMs is after how long a roll-back asks again for a plan of which nothing was heard.
+	PlanAskMs = 60_000
+	// PlanMs is for how long a plan is good: what is painted later is seen by the next.
+	PlanMs = 1000
 )
 
 // StartJob starts an operator's job. From: the admin API. Reply is called once the job is durable, or with an error.
@@ -36,9 +40,24 @@ type ChunkRead struct {
 	Tiles *board.Tiles // nil for a chunk without placements; not changed afterwards
 }
 
-func (StartJob) shardMessage()  {}
-func (GetJobs) shardMessage()   {}
-func (ChunkRead) shardMessage() {}
+// ChunkPlanned brings what a roll-back has to write in a chunk, from the journals. From: the node.
+type ChunkPlanned struct {
+	Number uint64 // of the job
+	Chunk  board.ChunkID
+	Tiles  []PlannedTile // ascending
+	Failed bool          // the store could not be read
+}
+
+// PlannedTile is a tile that an operator's job writes.
+type PlannedTile struct {
+	Tile   uint16
+	Colour board.Colour
+}
+
+func (StartJob) shardMessage()     {}
+func (GetJobs) shardMessage()      {}
+func (ChunkRead) shardMessage()    {}
+func (ChunkPlanned) shardMessage() {}
 
 // jobs are the operators' writes under way in the ops shard. A job walks the chunks of its rectangle and charges every tile
 // that differs; the cursor is durable with the commit that makes the charges, so a job goes on after a crash where it was.
@@ -58,9 +77,12 @@ type job struct {
 	made    int    // charges handed out
 	queued  int    // of these, not in a commit yet
 	open    int    // of these, in a commit and not on the board yet
-	tiles   *board.Tiles
-	ready   bool  // tiles belong to the chunk at the cursor
-	askedMs int64 // for the chunk; 0: not asked
+	undoes  uint64 // the number of the job that this one undoes
+	plan    []PlannedTile
+	ready   bool  // the plan belongs to the chunk at the cursor
+	readyMs int64 // since when
+	askMs   int64 // when to ask for the chunk or plan again
+	askedMs int64 // for how long to wait then; 0: not asked
 	isDirty bool
 	reply   func(board.Job, error)
 }
@@ -70,10 +92,11 @@ type storedJob struct {
 	board.Job
 	Cursor cursor `json:"cursor"`
 	Number uint64 `json:"number"`
+	Undoes uint64 `json:"undoes_number,omitempty"`
 }
 
 func (j *job) encode() []byte {
-	b, err := json.Marshal(storedJob{Job: j.view(), Cursor: j.sealed, Number: j.number})
+	b, err := json.Marshal(storedJob{Job: j.view(), Cursor: j.sealed, Number: j.number, Undoes: j.undoes})
 	if err != nil {
 		panic(fmt.Sprintf("actors: encode job: %v", err)) // plain values only
 	}
@@ -109,7 +132,7 @@ func (l *jobs) load(rows []store.Row) error {
 			errs = append(errs, fmt.Errorf("actors: decode job %s: %w: %w", r.Key, store.ErrCorrupt, err))
 			continue
 		}
-		l.all = append(l.all, &job{Job: s.Job, number: s.Number, at: s.Cursor, sealed: s.Cursor, made: s.Charged})
+		l.all = append(l.all, &job{Job: s.Job, number: s.Number, undoes: s.Undoes, at: s.Cursor, sealed: s.Cursor, made: s.Charged})
 	}
 	slices.SortFunc(l.all, func(a, b *job) int { return cmp.Compare(a.AtMs, b.AtMs) })
 	return errors.Join(errs...)
@@ -141,9 +164,27 @@ func (l *jobs) start(s *Shard, m StartJob) {
 		m.Reply(m.Job, fmt.Errorf("actors: start job: %w: %d jobs are under way already", board.ErrRefused, active))
 	default:
 		j := &job{Job: m.Job, number: s.random(), isDirty: true, reply: m.Reply}
+		if err := l.undo(j); err != nil {
+			m.Reply(m.Job, err)
+			return
+		}
 		j.ID = fmt.Sprintf("%016x", j.number)
 		l.all = append(l.all, j)
 	}
+}
+
+// undo gives a job that undoes another one the place and time of that one.
+func (l *jobs) undo(j *job) error {
+	if j.Undoes == "" {
+		return nil
+	}
+	for _, o := range l.all {
+		if o.ID == j.Undoes {
+			j.Rect, j.SinceMs, j.undoes = o.Rect, o.AtMs, o.number
+			return nil
+		}
+	}
+	return fmt.Errorf("actors: undo job: %w: there is no job %q", board.ErrRefused, j.Undoes)
 }
 
 // checkJob refuses what a charge cannot carry.
@@ -154,7 +195,12 @@ func checkJob(j *board.Job) error {
 	if len(j.Why) > board.WhyBytesMax {
 		return fmt.Errorf("actors: start job: %w: a reason of %d bytes, at most %d", board.ErrRefused, len(j.Why), board.WhyBytesMax)
 	}
-	if r := j.Rect; !r.Valid() {
+	if j.User != "" {
+		if _, err := board.ParseUserID(string(j.User)); err != nil {
+			return fmt.Errorf("actors: start job: %w: user %q: %w", board.ErrRefused, j.User, err)
+		}
+	}
+	if r := j.Rect; !r.Valid() && j.Undoes == "" {
 		return fmt.Errorf("actors: start job: %w: the rectangle (%d,%d %dx%d) does not lie within 0..%d", board.ErrRefused, r.X, r.Y, r.Width, r.Height, board.SideMax-1)
 	}
 	return nil
@@ -208,64 +254,4 @@ func (l *jobs) placed(c *charge) {
 	if c.job != nil {
 		c.job.open--
 	}
-}
-
-func (l *jobs) chunkRead(m ChunkRead) {
-	for _, j := range l.all {
-		if chunk, ok := j.chunk(j.at.Chunk); ok && !j.Done && j.askedMs != 0 && chunk == m.Chunk {
-			j.tiles, j.ready, j.askedMs = m.Tiles, true, 0
-		}
-	}
-}
-
-// next hands out charges of the oldest job that is not done, as far as there is room.
-func (l *jobs) next(s *Shard, wallMs int64) {
-	for _, j := range l.all {
-		if !j.Done {
-			j.walk(s, wallMs)
-			return
-		}
-	}
-}
-
-func (j *job) walk(s *Shard, wallMs int64) {
-	for {
-		chunk, ok := j.chunk(j.at.Chunk)
-		if !ok {
-			if j.queued == 0 && j.open == 0 {
-				j.Done, j.sealed, j.isDirty = true, j.at, true
-			}
-			return
-		}
-		if !j.ready {
-			if j.askedMs == 0 || !waits(wallMs, j.askedMs+ChunkAskMs, ChunkAskMs) {
-				j.askedMs = max(wallMs, 1)
-				s.emit(NeedChunk{Chunk: chunk})
-			}
-			return
-		}
-		if j.tiles != nil && !j.charge(s, chunk) {
-			return // no room: go on when charges have closed
-		}
-		j.at, j.ready, j.tiles = cursor{Chunk: j.at.Chunk + 1}, false, nil
-	}
-}
-
-// charge queues charges for the tiles of the chunk from the cursor on, and reports whether it came to the end.
-func (j *job) charge(s *Shard, chunk board.ChunkID) bool {
-	for ; j.at.Tile < board.ChunkTiles; j.at.Tile++ {
-		p := chunk.Point(j.at.Tile)
-		if j.tiles[j.at.Tile] == 0 || !j.Rect.Contains(p) {
-			continue
-		}
-		if !s.room(p.Block()) {
-			return false
-		}
-		j.made++
-		j.queued++
-		s.enqueue(&charge{job: j, cursor: cursor{j.at.Chunk, j.at.Tile + 1}, Charge: store.Charge{
-			User: board.UserID(j.By), Turn: uint64(j.made), Nonce: j.number, At: p, Kind: board.KindClear,
-		}})
-	}
-	return true
 }

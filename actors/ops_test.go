@@ -67,6 +67,8 @@ func (r *opsRig) run(effects []ShardEffect) {
 			more(CommitDone{Attempt: e.Commit.Head.Attempt, Result: result})
 		case SendCharges:
 			r.place(e.Message, more)
+		case NeedPlan:
+			more(ChunkPlanned{Number: e.Number, Chunk: e.Chunk, Tiles: r.planned(e.Chunk)})
 		case NeedChunk:
 			more(ChunkRead{Chunk: e.Chunk, Tiles: r.chunk(e.Chunk)})
 		}
@@ -103,6 +105,18 @@ func (r *opsRig) chunk(id board.ChunkID) *board.Tiles {
 			tiles[p.Tile()] = c
 		}
 	}
+	return tiles
+}
+
+// planned is what a roll-back of everything to colour 7 would write.
+func (r *opsRig) planned(id board.ChunkID) []PlannedTile {
+	var tiles []PlannedTile
+	for p, c := range r.tiles {
+		if p.Chunk() == id && c != 7 {
+			tiles = append(tiles, PlannedTile{Tile: uint16(p.Tile()), Colour: 7})
+		}
+	}
+	slices.SortFunc(tiles, func(a, b PlannedTile) int { return int(a.Tile) - int(b.Tile) })
 	return tiles
 }
 

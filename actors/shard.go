@@ -186,7 +186,9 @@ func (s *Shard) Receive(wallMs int64, message ShardMessage) []ShardEffect {
 	case HealthChanged:
 		s.healthChanged(m.Refuse)
 	case ChunkRead:
-		s.jobs.chunkRead(m)
+		s.jobs.chunkRead(wallMs, m)
+	case ChunkPlanned:
+		s.jobs.chunkPlanned(wallMs, m)
 	case StartJob:
 		s.jobs.start(s, m)
 	case GetJobs:

@@ -197,6 +197,8 @@ func (a *shardActor) do(ctx actor.Context, wallMs int64, effects []ShardEffect) 
 				continue // the feed would call a chunk empty that it has not heard of yet; the core asks again
 			}
 			sys.post.toFeed(GetTiles{Chunk: e.Chunk, Reply: func(i ChunkImage) { root.Send(self, ChunkRead{Chunk: i.Chunk, Tiles: i.Tiles}) }})
+		case NeedPlan:
+			go func() { root.Send(self, sys.storing.planChunk(e)) }()
 		case ReportProblem:
 			sys.problem(e.What, e.Err)
 		}

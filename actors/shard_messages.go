@@ -132,6 +132,14 @@ func (StopUsers) shardEffect()          {}
 // NeedChunk asks the feed for a chunk's tiles, for an operator's job. Answer: ChunkRead.
 type NeedChunk struct{ Chunk board.ChunkID }
 
+// NeedPlan asks what a roll-back has to write in a chunk. Answer: ChunkPlanned.
+type NeedPlan struct {
+	Job    board.Job
+	Number uint64
+	Undoes uint64 // the number of the job that it undoes, 0 for none
+	Chunk  board.ChunkID
+}
+
 // ReportProblem says that stored data could not be used. The shell logs and counts it.
 type ReportProblem struct {
 	What string
@@ -150,3 +158,4 @@ func (DropSlot) shardEffect()       {}
 func (ForwardToOwner) shardEffect() {}
 func (ShardInForce) shardEffect()   {}
 func (NeedChunk) shardEffect()      {}
+func (NeedPlan) shardEffect()       {}

@@ -1,10 +1,12 @@
 package actors
 
 import (
+	"context"
 	"slices"
 
 	"github.com/placed-board/placed/board"
 	"github.com/placed-board/placed/store"
+	"github.com/placed-board/placed/store/mem"
 	"github.com/placed-board/placed/wire"
 )
 
@@ -296,9 +298,19 @@ func (w *world) banAnswered(a Answered) {
 
 func (w *world) startJob() {
 	j := &simJob{rect: board.Rect{X: w.rand.IntN(110), Y: w.rand.IntN(110), Width: 1 + w.rand.IntN(60), Height: 1 + w.rand.IntN(60)}}
+	job := board.Job{Kind: "clear", By: "op", Why: "sim", Rect: j.rect, AtMs: w.nowMs}
+	if w.chance(0.5) {
+		job.Kind, job.SinceMs = "rollback", w.nowMs-w.rand.Int64N(5000)
+		if w.chance(0.5) {
+			job.User = w.clients[w.rand.IntN(len(w.clients))].id
+		}
+		if n := len(w.jobs); n > 0 && w.chance(0.4) && w.jobs[n-1].durable {
+			job.Undoes = w.jobs[n-1].id
+		}
+	}
 	w.jobs = append(w.jobs, j)
 	w.owner(store.Shard(board.OpsShard)).shard(board.OpsShard).box.put(StartJob{
-		Job: board.Job{Kind: "clear", By: "op", Why: "sim", Rect: j.rect, AtMs: w.nowMs},
+		Job: job,
 		Reply: func(job board.Job, err error) {
 			if err == nil {
 				j.id, j.durable = job.ID, true
@@ -306,6 +318,15 @@ func (w *world) startJob() {
 			}
 		},
 	})
+}
+
+// plan reads the journals for a roll-back, as a node would.
+func (w *world) plan(e NeedPlan) ChunkPlanned {
+	changes, err := store.PlanRollback(context.Background(), mem.Open(w.core), rollbackOf(&e.Job, e.Undoes, e.Chunk.Rect().Meet(e.Job.Rect)))
+	if err != nil {
+		w.fail("I6", "plan of job %x: %v", e.Number, err)
+	}
+	return ChunkPlanned{Number: e.Number, Chunk: e.Chunk, Tiles: plannedTiles(changes)}
 }
 
 func (w *world) passivate(n *simNode) {

@@ -207,6 +207,9 @@ func (s *simShard) do(effects []ShardEffect) {
 			w.check.inForce(e)
 		case NeedChunk:
 			n.feed.box.put(GetTiles{Chunk: e.Chunk, Reply: func(i ChunkImage) { s.box.put(ChunkRead{Chunk: i.Chunk, Tiles: i.Tiles}) }})
+		case NeedPlan:
+			planned := w.plan(e)
+			w.send("plan", func() { s.box.put(planned) })
 		case ReportProblem:
 			w.fail("panic", "%s: %v", e.What, e.Err)
 		}

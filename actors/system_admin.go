@@ -119,12 +119,16 @@ func (s *System) Clear(ctx context.Context, rect board.Rect, by, why string) (bo
 		return board.Job{}, fmt.Errorf("actors: clear: %w: by: %w", board.ErrRefused, err)
 	}
 	wallMs, _ := s.guard.now()
+	return s.startJob(ctx, board.Job{Kind: board.KindClear.String(), By: by, Why: why, Rect: rect, AtMs: wallMs})
+}
+
+// startJob waits until a job is durable.
+func (s *System) startJob(ctx context.Context, job board.Job) (board.Job, error) {
 	type answer struct {
 		job board.Job
 		err error
 	}
 	answers := make(chan answer, 1)
-	job := board.Job{Kind: board.KindClear.String(), By: by, Why: why, Rect: rect, AtMs: wallMs}
 	s.post.toShard(board.OpsShard, StartJob{Job: job, Reply: func(j board.Job, err error) { offer(answers, answer{j, err}) }})
 	select {
 	case a := <-answers:
@@ -138,7 +142,7 @@ func (s *System) Clear(ctx context.Context, rect board.Rect, by, why string) (bo
 func (s *System) clip(r board.Rect) (board.Rect, error) {
 	b := s.post.rules.Load().Settings().Bounds()
 	if r.Width < 1 || r.Height < 1 || r.X < 0 || r.Y < 0 || !r.Meets(b) {
-		return r, fmt.Errorf("actors: clear: %w: the rectangle (%d,%d %dx%d) does not lie on the board", board.ErrRefused, r.X, r.Y, r.Width, r.Height)
+		return r, fmt.Errorf("actors: %w: the rectangle (%d,%d %dx%d) does not lie on the board", board.ErrRefused, r.X, r.Y, r.Width, r.Height)
 	}
 	r.Width, r.Height = min(r.Width, b.Width-r.X), min(r.Height, b.Height-r.Y)
 	return r, nil

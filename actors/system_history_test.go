@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -61,11 +62,11 @@ func compareHistories(n *node) {
 	t := n.t
 	t.Helper()
 	<-time.After(5 * time.Second) // closings are committed
-	tiles, users := map[board.Point][]board.HistoryItem{}, map[board.UserID][]board.HistoryItem{}
+	tiles, turns := map[board.Point][]board.HistoryItem{}, map[board.UserID][]board.Placement{}
 	for _, p := range journalOf(t, n.store) {
 		tiles[p.Point()] = append(tiles[p.Point()], p.HistoryItem())
 		if p.Kind == board.KindUser {
-			users[p.User] = append(users[p.User], p.HistoryItem())
+			turns[p.User] = append(turns[p.User], p)
 		}
 	}
 	for p, want := range tiles {
@@ -79,8 +80,12 @@ func compareHistories(n *node) {
 			}
 		}
 	}
-	for user, want := range users { // blocks are not in the order of time, a user's times are
-		slices.SortFunc(want, func(a, b board.HistoryItem) int { return int(b.AtMs - a.AtMs) })
+	for user, list := range turns {
+		slices.SortFunc(list, func(a, b board.Placement) int { return cmp.Compare(b.Turn, a.Turn) })
+		var want []board.HistoryItem
+		for i := range list {
+			want = append(want, list[i].HistoryItem())
+		}
 		for _, limit := range []int{1, 3, 100} {
 			got := historyOf(t, limit, func(c board.HistoryCursor, limit int) ([]board.HistoryItem, board.HistoryCursor, error) {
 				return n.UserHistory(t.Context(), user, c, limit)

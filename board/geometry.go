@@ -135,6 +135,12 @@ func (r Rect) Meets(o Rect) bool {
 	return max(r.X, o.X) < min(r.X+r.Width, o.X+o.Width) && max(r.Y, o.Y) < min(r.Y+r.Height, o.Y+o.Height)
 }
 
+// Meet returns the tiles that two rectangles which meet share.
+func (r Rect) Meet(o Rect) Rect {
+	x, y := max(r.X, o.X), max(r.Y, o.Y)
+	return Rect{x, y, min(r.X+r.Width, o.X+o.Width) - x, min(r.Y+r.Height, o.Y+o.Height) - y}
+}
+
 // Rect returns the tiles of the chunk.
 func (c ChunkID) Rect() Rect {
 	o := c.Origin()

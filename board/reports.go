@@ -45,6 +45,9 @@ type Job struct {
 	By      string `json:"by"`
 	Why     string `json:"why"`
 	Rect    Rect   `json:"rect"`
+	User    UserID `json:"user,omitempty"`     // of a roll-back: only this user's placements; "": everybody's
+	SinceMs int64  `json:"since_ms,omitempty"` // of a roll-back: placements of this time or later are taken back, up to AtMs
+	Undoes  string `json:"undoes,omitempty"`   // of a roll-back: the job whose writes are taken back
 	AtMs    int64  `json:"at_ms"`
 	Charged int    `json:"charged"` // tiles promised so far
 	Placed  int    `json:"placed"`  // tiles on the board so far
@@ -58,6 +61,15 @@ type Ban struct {
 	By      UserID `json:"by"`       // "" for bans from before this was kept
 	Why     string `json:"why"`
 	AtMs    int64  `json:"at_ms"`
+}
+
+// RollbackPlan is what a roll-back would do.
+type RollbackPlan struct {
+	Job        Job      `json:"job"` // as it would start
+	Tiles      int      `json:"tiles"`
+	Placements int      `json:"placements"` // that are taken back
+	Picture    Rect     `json:"picture"`    // of Colours; empty when the rectangle is too large for a picture
+	Colours    []Colour `json:"-"`          // the result, row by row
 }
 
 // Violation is one broken invariant found by verify.

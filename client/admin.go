@@ -122,6 +122,42 @@ func (a *Admin) Reset(ctx context.Context, epoch, why string) error {
 	}{epoch, a.By, why}, nil)
 }
 
+// RollbackRequest says what is taken back: what a user placed, what was placed in a rectangle, or both, since a time; or what a
+// job wrote.
+type RollbackRequest struct {
+	User    board.UserID `json:"user,omitempty"`
+	Rect    *board.Rect  `json:"rect,omitempty"`
+	SinceMs int64        `json:"since_ms,omitempty"` // Unix milliseconds
+	Undo    string       `json:"undo,omitempty"`     // a job; then nothing else
+	Why     string       `json:"why"`
+}
+
+// RollbackPlan is what a roll-back would do, with a picture of the result; none of a rectangle that is too large.
+type RollbackPlan struct {
+	board.RollbackPlan
+	PNG []byte `json:"png"`
+}
+
+type rollbackBody struct {
+	RollbackRequest
+	DryRun bool   `json:"dry_run"`
+	By     string `json:"by,omitempty"`
+}
+
+// PlanRollback tells what a roll-back would do, and does nothing.
+func (a *Admin) PlanRollback(ctx context.Context, r RollbackRequest) (RollbackPlan, error) {
+	var out RollbackPlan
+	err := a.json(ctx, http.MethodPost, "/admin/v1/rollback", rollbackBody{r, true, a.By}, &out)
+	return out, err
+}
+
+// Rollback starts a job that gives tiles the colours back that they had; tiles that somebody else has painted since stay.
+func (a *Admin) Rollback(ctx context.Context, r RollbackRequest) (board.Job, error) {
+	var out board.Job
+	err := a.json(ctx, http.MethodPost, "/admin/v1/rollback", rollbackBody{r, false, a.By}, &out)
+	return out, err
+}
+
 // Jobs returns the operators' writes under way and lately done.
 func (a *Admin) Jobs(ctx context.Context) ([]board.Job, error) {
 	var out []board.Job

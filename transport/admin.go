@@ -42,6 +42,7 @@ func (s *Server) adminRoutes() *routes {
 		"POST /admin/v1/bans":            s.adminBan,
 		"DELETE /admin/v1/bans/{user}":   s.adminUnban,
 		"POST /admin/v1/clear":           s.adminClear,
+		"POST /admin/v1/rollback":        s.adminRollback,
 		"GET /admin/v1/jobs":             s.adminJobs,
 		"GET /admin/v1/status":           s.adminStatus,
 		"GET /admin/v1/export":           s.adminExport,

@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"image"
+	"image/png"
 	"net/http"
 	"strings"
 	"testing"
@@ -244,6 +246,41 @@ func TestClear(t *testing.T) {
 	if len(h.fake.jobs) != 1 {
 		t.Errorf("%d jobs", len(h.fake.jobs))
 	}
+}
+
+func TestRollback(t *testing.T) {
+	h := start(t, nil)
+	res := h.admin("POST", "/admin/v1/rollback", `{"user":"ann","since_ms":7,"dry_run":true}`)
+	var plan rollbackPlan
+	json.Unmarshal(res.body, &plan)
+	if res.StatusCode != 200 || plan.Tiles != 3 || plan.Placements != 4 || plan.Job.User != "ann" || plan.Job.Rect.Width != 1000 || plan.Job.SinceMs != 7 {
+		t.Errorf("%d %s", res.StatusCode, res.body)
+	}
+	if img, err := png.Decode(bytes.NewReader(plan.PNG)); err != nil || img.Bounds() != image.Rect(0, 0, 2, 1) {
+		t.Errorf("the picture: %v", err)
+	}
+	res = h.admin("POST", "/admin/v1/rollback", `{"rect":{"x":1,"y":2,"width":3,"height":4},"since_ms":7,"dry_run":false,"by":"zoe","why":"vandalism"}`)
+	var job board.Job
+	json.Unmarshal(res.body, &job)
+	if res.StatusCode != 202 || job.ID != "2" || job.Rect != (board.Rect{X: 1, Y: 2, Width: 3, Height: 4}) || job.By != "zoe" || job.User != "" {
+		t.Errorf("%d %s", res.StatusCode, res.body)
+	}
+	if res = h.admin("POST", "/admin/v1/rollback", `{"undo":"2","dry_run":false}`); res.StatusCode != 202 || h.fake.jobs[1].Undoes != "2" {
+		t.Errorf("undo: %d %s", res.StatusCode, res.body)
+	}
+	for _, body := range []string{
+		`{}`, `{"user":"ann","since_ms":7}`, `{"user":"ann","dry_run":true}`, `{"since_ms":7,"dry_run":true}`, `{"undo":"2","user":"ann","dry_run":true}`,
+		`{"undo":"2","since_ms":7,"dry_run":true}`, `{"user":"ann","since_ms":-7,"dry_run":true}`, `{"user":"ann","since_ms":7,"dry_run":null}`,
+		`{"rect":{"x":0,"y":0,"width":0,"height":1},"since_ms":7,"dry_run":true}`, `{"user":"ann","since":"30m","dry_run":true}`,
+	} {
+		wantProblem(t, body, h.admin("POST", "/admin/v1/rollback", body), 400, problemBadRequest)
+	}
+	wantProblem(t, "a bad name", h.admin("POST", "/admin/v1/rollback", `{"user":" ","since_ms":7,"dry_run":false}`), 422, problemUserName)
+	if len(h.fake.jobs) != 2 {
+		t.Errorf("%d jobs", len(h.fake.jobs))
+	}
+	h.fake.adminErr = fmt.Errorf("%w: no such job", board.ErrRefused)
+	wantProblem(t, "refused", h.admin("POST", "/admin/v1/rollback", `{"undo":"9","dry_run":true}`), 409, problemRefused)
 }
 
 func TestStatus(t *testing.T) {

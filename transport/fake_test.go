@@ -227,6 +227,23 @@ func (f *fakeSystem) Clear(_ context.Context, rect board.Rect, by, why string) (
 	return job, nil
 }
 
+func (f *fakeSystem) Rollback(_ context.Context, j board.Job) (board.Job, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.adminErr != nil {
+		return j, f.adminErr
+	}
+	j.ID, j.Kind = "2", "rollback"
+	f.jobs = append(f.jobs, j)
+	return j, nil
+}
+
+func (f *fakeSystem) PlanRollback(_ context.Context, j board.Job) (board.RollbackPlan, error) {
+	return board.RollbackPlan{
+		Job: j, Tiles: 3, Placements: 4, Picture: board.Rect{X: 1, Y: 2, Width: 2, Height: 1}, Colours: []board.Colour{5, 200},
+	}, f.adminErr
+}
+
 func (f *fakeSystem) Jobs(context.Context) ([]board.Job, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

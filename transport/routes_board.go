@@ -89,10 +89,7 @@ func renderPNG(encoded []byte, entries []board.PaletteEntry) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	palette := make(color.Palette, len(entries))
-	for i, e := range entries {
-		palette[i] = color.RGBA{R: uint8(e.RGB >> 16), G: uint8(e.RGB >> 8), B: uint8(e.RGB), A: 0xff}
-	}
+	palette := paletteOf(entries)
 	img := image.NewPaletted(image.Rect(0, 0, body.Width, body.Height), palette)
 	var tiles board.Tiles
 	for _, c := range body.Chunks {
@@ -113,6 +110,15 @@ func renderPNG(encoded []byte, entries []board.PaletteEntry) ([]byte, error) {
 		return nil, err
 	}
 	return out.Bytes(), nil
+}
+
+// paletteOf returns a board's colours for images.
+func paletteOf(entries []board.PaletteEntry) color.Palette {
+	palette := make(color.Palette, len(entries))
+	for i, e := range entries {
+		palette[i] = color.RGBA{R: uint8(e.RGB >> 16), G: uint8(e.RGB >> 8), B: uint8(e.RGB), A: 0xff}
+	}
+	return palette
 }
 
 // Headers of a chunk's image.

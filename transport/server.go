@@ -71,6 +71,9 @@ type Admin interface {
 	// Bans returns the newest ban of each user, lifted and ended ones included, the newest first.
 	Bans(ctx context.Context) ([]board.Ban, error)
 	Clear(ctx context.Context, rect board.Rect, by, why string) (board.Job, error)
+	// Rollback starts a job that takes placements back (see board.Job); PlanRollback tells what it would do.
+	Rollback(ctx context.Context, j board.Job) (board.Job, error)
+	PlanRollback(ctx context.Context, j board.Job) (board.RollbackPlan, error)
 	Jobs(ctx context.Context) ([]board.Job, error)
 	Status(ctx context.Context) board.Status
 	// Verify replays all journals; progress is called now and then from one goroutine.

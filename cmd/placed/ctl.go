@@ -30,6 +30,7 @@ type ctlCommand struct {
 	Ban      banCommand      `cmd:"" help:"Keep a user from placing; list who is banned."`
 	Unban    unbanCommand    `cmd:"" help:"Take a ban back."`
 	Clear    clearCommand    `cmd:"" help:"Set every tile of a rectangle back to colour 0."`
+	Rollback rollbackCommand `cmd:"" help:"Take placements of a user or in a rectangle back; without --yes only show what would happen."`
 	Jobs     jobsCommand     `cmd:"" help:"Show operators' writes and how far they are."`
 	Board    boardCommand    `cmd:"" help:"Begin with an empty board."`
 	Status   statusCommand   `cmd:"" help:"Show where the node stands."`

@@ -25,17 +25,26 @@ func (c *clearCommand) Run(ctx context.Context, root *commands, s *streams) erro
 	}
 	return call(ctx, root, s, func(ctx context.Context, a *client.Admin) (board.Job, error) {
 		job, err := a.Clear(ctx, rect, c.Why)
-		for err == nil && c.Wait && !job.Done {
-			if job, err = findJob(ctx, a, job.ID); err == nil && !job.Done {
-				select {
-				case <-ctx.Done():
-					err = ctx.Err()
-				case <-time.After(200 * time.Millisecond):
-				}
-			}
+		if err == nil && c.Wait {
+			job, err = waitForJob(ctx, a, job)
 		}
 		return job, err
 	}, func(w *tabwriter.Writer, j board.Job) { printJobs(w, []board.Job{j}) })
+}
+
+// waitForJob asks until the job is done.
+func waitForJob(ctx context.Context, a *client.Admin, job board.Job) (board.Job, error) {
+	var err error
+	for err == nil && !job.Done {
+		if job, err = findJob(ctx, a, job.ID); err == nil && !job.Done {
+			select {
+			case <-ctx.Done():
+				err = ctx.Err()
+			case <-time.After(200 * time.Millisecond):
+			}
+		}
+	}
+	return job, err
 }
 
 func findJob(ctx context.Context, a *client.Admin, id string) (board.Job, error) {
@@ -56,8 +65,21 @@ func (jobsCommand) Run(ctx context.Context, root *commands, s *streams) error {
 }
 
 func printJobs(w *tabwriter.Writer, jobs []board.Job) {
-	fmt.Fprintln(w, "ID\tKIND\tRECT\tCHARGED\tPLACED\tDONE\tAT\tBY\tWHY")
+	fmt.Fprintln(w, "ID\tKIND\tRECT\tOF\tCHARGED\tPLACED\tDONE\tAT\tBY\tWHY")
 	for _, j := range jobs {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%d\t%v\t%s\t%s\t%s\n", j.ID, j.Kind, rects([]board.Rect{j.Rect}), j.Charged, j.Placed, j.Done, at(j.AtMs), j.By, j.Why)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%d\t%v\t%s\t%s\t%s\n", j.ID, j.Kind, rects([]board.Rect{j.Rect}), jobOf(j), j.Charged, j.Placed, j.Done, at(j.AtMs), j.By, j.Why)
 	}
+}
+
+// jobOf tells what a roll-back takes back.
+func jobOf(j board.Job) string {
+	switch {
+	case j.Undoes != "":
+		return "job " + j.Undoes
+	case j.SinceMs == 0:
+		return "-"
+	case j.User == "":
+		return "since " + at(j.SinceMs)
+	}
+	return fmt.Sprintf("%s since %s", j.User, at(j.SinceMs))
 }

@@ -274,6 +274,7 @@ func TestStartsThatFail(t *testing.T) {
 // TestCtl: every command prints a table for people and JSON for programs, and says in one line what went wrong.
 func TestCtl(t *testing.T) {
 	s := serve(t, "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--width", "200", "--height", "200", "--store", "mem")
+	picture := filepath.Join(t.TempDir(), "rollback.png")
 	for _, args := range [][]string{
 		{"settings", "get"},
 		{"settings", "set", "--cooldown", "3s", "--why", "test"},
@@ -285,6 +286,8 @@ func TestCtl(t *testing.T) {
 		{"unban", "somebody"},
 		{"ban", "list", "--all"},
 		{"clear", "0,0,10,10", "--wait", "--why", "test"},
+		{"rollback", "--user", "somebody", "--since", "30m", "--png", picture},
+		{"rollback", "--rect", "0,0,10,10", "--since", "1h", "--yes", "--wait", "--why", "test"},
 		{"jobs"},
 		{"status"},
 		{"verify"},
@@ -315,6 +318,10 @@ func TestCtl(t *testing.T) {
 	}
 	failsWith(t, s.ctl("settings", "set", "--width", "500", "--base", "2"), "409")
 	failsWith(t, s.ctl("clear", "5000,5000,5,5"))
+	failsWith(t, s.ctl("rollback", "--undo", "17", "--yes"), "no job")
+	if png, err := os.ReadFile(picture); err != nil || !strings.HasPrefix(string(png), "\x89PNG") {
+		t.Errorf("the picture of a roll-back: %v", err)
+	}
 	failsWith(t, callLine(t.Context(), "ctl", "--admin", s.admin, "--data-dir", t.TempDir(), "status"), "no admin token", "PLACED_ADMIN_TOKEN")
 	failsWith(t, callLine(t.Context(), "ctl", "--admin", "http://127.0.0.1:1", "--data-dir", s.dir, "status"), "127.0.0.1:1")
 	t.Setenv("PLACED_ADMIN_TOKEN", "the wrong token")
