@@ -39,6 +39,8 @@ func (s *Session) identify(ctx context.Context) error {
 	var err error
 	switch {
 	case s.o.Token != "":
+	case s.o.Invite != "":
+		_, err = s.api.UseInvite(ctx, s.o.Invite, s.o.Name)
 	case s.o.Name != "":
 		_, err = s.api.Login(ctx, s.o.Name)
 	case s.o.Anonymous:

@@ -17,6 +17,8 @@ import (
 type Options struct {
 	// Name signs in under a chosen name before the first connection (POST /api/login/{name}).
 	Name string
+	// Invite signs in by an invite's link (POST /api/v1/invite); Name is what its first use calls the user.
+	Invite string
 	// Anonymous asks for an anonymous identity first, so that a session without a name may place tiles.
 	Anonymous bool
 	// Token is the identity of an earlier session (Session.Token), or one of the board's identity provider (a JWT), instead of

@@ -28,7 +28,7 @@ const module = "github.com/placed-board/placed/"
 // bounded are the packages whose bounds the table lists: by name, where they lie.
 var bounded = map[string]string{
 	"board": "board", "wire": "wire", "store": "store", "pebble": "store/pebble", "backup": "store/backup", "cassandra": "store/cassandra",
-	"actors": "actors", "transport": "transport", "client": "client", "placed": "cmd/placed",
+	"actors": "actors", "transport": "transport", "invites": "invites", "client": "client", "placed": "cmd/placed",
 	"archive": "archive",
 	"cluster": "cluster",
 }

@@ -29,6 +29,7 @@ type ctlCommand struct {
 	Settings settingsCommand `cmd:"" help:"Read and change the live settings."`
 	Ban      banCommand      `cmd:"" help:"Keep a user from placing; list who is banned."`
 	Unban    unbanCommand    `cmd:"" help:"Take a ban back."`
+	Invite   inviteCommand   `cmd:"" help:"Make, list and take back guests' links (--auth=invite)."`
 	Clear    clearCommand    `cmd:"" help:"Set every tile of a rectangle back to colour 0."`
 	Rollback rollbackCommand `cmd:"" help:"Take placements of a user or in a rectangle back; without --yes only show what would happen."`
 	Jobs     jobsCommand     `cmd:"" help:"Show operators' writes and how far they are."`

@@ -109,9 +109,15 @@ func (c *serveCommand) live(ctx context.Context, s *streams) (again bool, err er
 		return false, errors.Join(err, st.Close())
 	}
 	keeper := &keeper{dir: c.DataDir, store: st, system: system, log: log, again: make(chan struct{}, 1)}
-	server, err := transport.New(config, transport.Deps{
+	deps := transport.Deps{
 		Sessions: system, Placer: system, Board: system, Admin: system, History: system, Keeper: keeper, Exporter: exporter{st}, Log: log, Registry: registry,
-	})
+	}
+	closeInvites, err := c.openInvites(ctx, st, actorsConfig.Node, &deps)
+	defer closeInvites()
+	var server *transport.Server
+	if err == nil {
+		server, err = transport.New(config, deps)
+	}
 	if err == nil {
 		err = c.listen(server)
 	}

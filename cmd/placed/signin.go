@@ -1,17 +1,21 @@
 package main
 
 import (
+	"context"
 	"crypto/tls"
 	"fmt"
 	"os"
 
+	"github.com/placed-board/placed/actors"
 	"github.com/placed-board/placed/internal/identity"
+	"github.com/placed-board/placed/invites"
+	"github.com/placed-board/placed/store"
 	"github.com/placed-board/placed/transport"
 )
 
 // faceFlags are about who people are and how they reach the node.
 type faceFlags struct {
-	Auth        string `default:"open" enum:"open,jwt,proxy" help:"How people sign in. open: everybody takes a name or stays anonymous; jwt: by tokens of an identity provider; proxy: a proxy in front names them."`
+	Auth        string `default:"open" enum:"open,invite,jwt,proxy" help:"How people sign in. open: everybody takes a name or stays anonymous; invite: by a link of their own (placed ctl invite); jwt: by tokens of an identity provider; proxy: a proxy in front names them."`
 	JWTAlg      string `default:"" enum:"HS256,RS256,EdDSA," help:"The one algorithm of the tokens: HS256, RS256 or EdDSA."`
 	JWTKeyFile  string `type:"path" help:"Public key or certificate of the provider, PEM; of HS256 the secret, which PLACED_JWT_SECRET may hold instead. Read anew when it changes."`
 	JWKSFile    string `type:"path" help:"JSON Web Key Set of the provider. Read anew when it changes."`
@@ -20,6 +24,7 @@ type faceFlags struct {
 	JWTClaim    string `default:"sub" help:"The claim with the user's name."`
 	JWTCookie   string `help:"A cookie of the provider on this site that holds the token."`
 	AuthHeader  string `default:"X-Forwarded-User" help:"The header in which a trusted proxy names the user."`
+	PublicURL   string `name:"public-url" help:"Where people find the page, as https://board.example.org: for the links of invites."`
 	SignInURL   string `name:"sign-in-url" help:"Where people sign in, with jwt and proxy: the page sends them there."`
 
 	TLSCert        string      `type:"path" help:"Certificate of the public listener with its chain, PEM; read anew when it changes."`
@@ -30,7 +35,7 @@ type faceFlags struct {
 // apply puts the flags into the outer face's settings. Files are looked at now, before anything is written.
 func (f *faceFlags) apply(config *transport.Config) error {
 	config.Auth, config.AuthHeader, config.JWTCookie = transport.Auth(f.Auth), f.AuthHeader, f.JWTCookie
-	config.SignInURL = f.SignInURL
+	config.SignInURL, config.PublicURL = f.SignInURL, f.PublicURL
 	config.CertFile, config.KeyFile = f.TLSCert, f.TLSKey
 	config.TrustedProxies = prefixes(f.TrustedProxies)
 	if err := f.applyJWT(config); err != nil {
@@ -64,6 +69,19 @@ func (f *faceFlags) applyJWT(config *transport.Config) error {
 		return fmt.Errorf("--auth=jwt: %w", err)
 	}
 	return nil
+}
+
+// openInvites gives the outer face the invites of the board, with --auth=invite; it returns what closes them.
+func (f *faceFlags) openInvites(ctx context.Context, st store.Store, node actors.Node, deps *transport.Deps) (func(), error) {
+	if f.Auth != string(transport.AuthInvite) {
+		return func() {}, nil
+	}
+	keeper, err := invites.Open(ctx, invites.Config{Store: st, Owner: store.Owner{Address: node.Address, Incarnation: node.Incarnation}, Log: deps.Log})
+	if err != nil {
+		return func() {}, err
+	}
+	deps.Invites = keeper
+	return keeper.Close, nil
 }
 
 // scheme returns how the public listener's addresses begin.
