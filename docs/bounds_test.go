@@ -20,6 +20,7 @@ import (
 	"github.com/placed-board/placed/store/cassandra"
 	"github.com/placed-board/placed/store/pebble"
 	"github.com/placed-board/placed/transport"
+	"github.com/placed-board/placed/transport/place2017"
 )
 
 // module is the path that our packages begin with.
@@ -30,12 +31,13 @@ var bounded = map[string]string{
 	"board": "board", "wire": "wire", "store": "store", "pebble": "store/pebble", "backup": "store/backup", "cassandra": "store/cassandra",
 	"actors": "actors", "transport": "transport", "invites": "invites", "client": "client", "placed": "cmd/placed",
 	"archive": "archive",
-	"cluster": "cluster",
+	"cluster": "cluster", "place2017": "transport/place2017",
 }
 
 // configs hold the defaults that rows named Config.Field are compared with.
 var configs = map[string]any{
 	"cluster":   cluster.DefaultConfig(),
+	"place2017": place2017.DefaultConfig(),
 	"transport": transport.DefaultConfig(), "pebble": pebble.DefaultConfig("."), "cassandra": cassandra.DefaultConfig(),
 }
 
@@ -113,7 +115,8 @@ func TestBoundsAreComplete(t *testing.T) {
 var elsewhere = map[string]bool{
 	"pebble.memTableBytesMin": true, "pebble.memTableBytesMax": true, "pebble.cacheBytesMax": true,
 	"cassandra.slotsMax": true, "cassandra.replicationMax": true, "cassandra.timeoutMin": true, "cassandra.timeoutMax": true,
-	"transport.countMax": true, "transport.AdminTokenBytesMin": true, "transport.controlBytesMax": true, "transport.tokenTextMax": true,
+	"transport.countMax": true, "transport.AdminTokenBytesMin": true, "transport.controlBytesMax": true, "transport.textDeadAfter": true,
+	"place2017.coloursMax": true, "place2017.KeyBytesMin": true, "place2017.rectSideMax": true, "place2017.frameHeaderBytesMax": true, "transport.tokenTextMax": true,
 	"store.PlacementBytesMax": true, "pebble.encodedHeadMax": true, "wire.descriptorCountMax": true,
 	"archive.coordinateMax": true, "archive.timeMsMin": true, "archive.timeMsMax": true, "archive.commitPlacements": true, "archive.columnsMax": true,
 	"archive.gifDelayMax": true, "archive.PseudonymKeyBytesMin": true,

@@ -44,6 +44,7 @@ func (s *Server) adminRoutes() *routes {
 		"POST /admin/v1/clear":           s.adminClear,
 		"POST /admin/v1/rollback":        s.adminRollback,
 		"GET /admin/v1/jobs":             s.adminJobs,
+		"POST /admin/v1/refresh":         s.adminRefresh,
 		"GET /admin/v1/status":           s.adminStatus,
 		"GET /admin/v1/export":           s.adminExport,
 		"POST /admin/v1/invites":         s.withInvites(s.adminInvite),

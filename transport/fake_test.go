@@ -21,6 +21,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 
 	"github.com/placed-board/placed/board"
+	"github.com/placed-board/placed/transport/place2017"
 	"github.com/placed-board/placed/wire"
 )
 
@@ -49,6 +50,7 @@ type fakeSystem struct {
 	archive      []byte
 	archiveErr   error // after the archive
 	resets       []string
+	told         func(placed []board.PlacedTile, lost bool)
 	jobs         []board.Job
 	ready        board.Readiness
 
@@ -89,6 +91,12 @@ func (f *fakeSystem) publish(sequence uint64) {
 		Epoch: testEpoch, Incarnation: 1, Tick: f.bodies, Width: f.settings.Width, Height: f.settings.Height, ColourWidth: board.Width4,
 		Chunks: []wire.BodyChunk{{Chunk: board.NewChunkID(1, 0), Sequence: sequence, Image: tiles.AppendImage(nil, board.Width4)}},
 	})
+}
+
+func (f *fakeSystem) WatchPlacements(told func(placed []board.PlacedTile, lost bool)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.told = told
 }
 
 func (f *fakeSystem) Connect(conn wire.Conn, user board.UserID) wire.SessionID {
@@ -321,6 +329,11 @@ func newServerWith(t testing.TB, change func(*Config), with func(*Deps)) (*Serve
 	deps := Deps{
 		Sessions: fake, Placer: fake, Board: fake, Admin: fake, History: fake, Exporter: &fakeExporter{text: "ts\n"}, Keeper: fake, Registry: reg,
 		Log: slog.New(slog.NewTextHandler(logs, nil)),
+	}
+	deps.Face = func(host *FaceHost) (Face, error) {
+		face := place2017.DefaultConfig()
+		face.Key = cfg.SessionKey
+		return place2017.New(face, place2017.Deps{Host: host, Board: fake, Placer: fake, Clearer: fake, Watcher: fake, Registry: reg})
 	}
 	if with != nil {
 		with(&deps)

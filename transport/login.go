@@ -55,8 +55,10 @@ func (s *Server) identify(r *http.Request) (identity, *problem) {
 	if who, ok := s.byProviderCookie(r); ok {
 		return who, nil
 	}
-	if cookie, err := r.Cookie(CookieName); err == nil {
-		return s.openToken(cookie.Value, byCookie)
+	for _, name := range []string{CookieName, cookie2017} {
+		if cookie, err := r.Cookie(name); err == nil {
+			return s.openToken(cookie.Value, byCookie)
+		}
 	}
 	return identity{}, nil
 }
@@ -96,7 +98,17 @@ func cutBearer(header string) (string, bool) {
 // dropBadCookie has the browser forget a cookie that is not good, so that the next request is nobody's instead of refused.
 func (s *Server) dropBadCookie(w http.ResponseWriter, r *http.Request, p *problem) {
 	if p.Code == problemToken {
-		http.SetCookie(w, s.cookie(r, "", -1))
+		s.dropCookies(w, r)
+	}
+}
+
+// dropCookies has the browser forget the cookies of both faces.
+func (s *Server) dropCookies(w http.ResponseWriter, r *http.Request) {
+	http.SetCookie(w, s.cookie(r, "", -1))
+	if _, err := r.Cookie(cookie2017); err == nil {
+		other := s.cookie(r, "", -1)
+		other.Name = cookie2017
+		http.SetCookie(w, other)
 	}
 }
 
@@ -165,24 +177,24 @@ func (s *Server) postAnonymous(w http.ResponseWriter, r *http.Request) {
 func (s *Server) postLogin(w http.ResponseWriter, r *http.Request) {
 	user, err := board.ParseUserID(r.PathValue("name"))
 	if err != nil {
-		s.fail(w, newProblem(problemUserName, err.Error()))
+		s.failLogin(w, r, newProblem(problemUserName, err.Error()))
 		return
 	}
 	if reserved(user) {
-		s.fail(w, newProblem(problemReserved, AnonymousPrefix))
+		s.failLogin(w, r, newProblem(problemReserved, AnonymousPrefix))
 		return
 	}
 	if p := s.takeName(r); p != nil {
-		s.fail(w, p)
+		s.failLogin(w, r, p)
 		return
 	}
 	s.metrics.signIns[signInNamed].Inc()
-	writeJSON(w, http.StatusOK, "no-store", s.issue(w, r, identity{user: user}))
+	s.answerLogin(w, r, s.issue(w, r, identity{user: user}))
 }
 
 // postLogout answers POST /api/logout. Tokens are not remembered anywhere, so it is the browser that forgets.
 func (s *Server) postLogout(w http.ResponseWriter, r *http.Request) {
-	http.SetCookie(w, s.cookie(r, "", -1))
+	s.dropCookies(w, r)
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(http.StatusNoContent)
 }

@@ -125,6 +125,7 @@ var openAPIRequests = map[string]struct {
 	"POST /admin/v1/clear":              {"/admin/v1/clear", `{"rect":{"x":0,"y":0,"width":2,"height":2}}`, 202},
 	"POST /admin/v1/rollback":           {"/admin/v1/rollback", `{"user":"bob","since_ms":7,"dry_run":true}`, 200},
 	"GET /admin/v1/jobs":                {"/admin/v1/jobs", "", 200},
+	"POST /admin/v1/refresh":            {"/admin/v1/refresh", "", 204},
 	"GET /admin/v1/status":              {"/admin/v1/status", "", 200},
 	"GET /admin/v1/export":              {"/admin/v1/export?from=5&to=9&rect=0,0,10,10&names=1", "", 200},
 	"POST /admin/v1/verify":             {"/admin/v1/verify", "", 200},

@@ -55,6 +55,12 @@ func (s *Server) publicRoutes() *routes {
 		mux.HandleFunc(pattern, handler)
 		s.metrics.requests.WithLabelValues(pattern)
 	}
+	if s.face != nil {
+		for pattern, handler := range s.face.Routes() {
+			mux.ServeMux.HandleFunc(pattern, handler) // docs/api-2017.md describes them, not openapi.yaml
+			s.metrics.requests.WithLabelValues(pattern)
+		}
+	}
 	s.metrics.boardRequests = s.metrics.requests.WithLabelValues("GET " + boardPath)
 	if s.cfg.PublicMetrics {
 		mux.Handle("GET /metrics", promhttp.HandlerFor(s.deps.Registry, promhttp.HandlerOpts{}))
@@ -84,11 +90,11 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	r = s.seen(r)
 	if p := s.checkLimits(w, r); p != nil {
-		s.fail(w, p)
+		s.refuse(w, r, p)
 		return
 	}
 	if err := s.cross.Check(r); err != nil {
-		s.fail(w, newProblem(problemOrigin, err.Error()))
+		s.refuse(w, r, newProblem(problemOrigin, err.Error()))
 		return
 	}
 	if r.URL.Path == boardPath && (r.Method == http.MethodGet || r.Method == http.MethodHead) {

@@ -80,7 +80,7 @@ type Admin interface {
 	Verify(ctx context.Context, progress func(done, total int)) (board.VerifyReport, error)
 }
 
-// Deps are the collaborators of a Server. All are needed but Invites, and the Exporter, without which nothing is exported.
+// Deps are the collaborators of a Server. All are needed but Invites, the Exporter, without which nothing is exported, and Face.
 type Deps struct {
 	Sessions Sessions
 	Placer   Placer
@@ -92,6 +92,8 @@ type Deps struct {
 	Exporter Exporter
 	Log      *slog.Logger
 	Registry *prometheus.Registry
+	// Face builds the face of 2017; nil for none.
+	Face func(host *FaceHost) (Face, error)
 }
 
 // Server serves one node's public and admin listeners. New, then Listen (optional), Run, and from another goroutine Drain or
@@ -117,7 +119,9 @@ type Server struct {
 	salt    string          // of ETags: another run of a process never repeats one
 	board   boardCache
 	page    *page
-	policy  string // Content-Security-Policy of the page
+	policy  string  // Content-Security-Policy of the page
+	face    Face    // of 2017; nil for none
+	textCfg *Config // of the sessions of that face
 
 	public      *http.Server
 	admin       *http.Server
@@ -174,6 +178,9 @@ func New(cfg Config, deps Deps) (*Server, error) {
 		return nil, fmt.Errorf("transport: page: %w", err)
 	}
 	s.policy = pagePolicy(cfg.EmbedOrigins)
+	if err := s.openFace(); err != nil {
+		return nil, err
+	}
 	s.routes, s.ops = s.publicRoutes(), s.adminRoutes()
 	errorLog := slog.NewLogLogger(deps.Log.Handler(), slog.LevelDebug)
 	if deps.Invites != nil {
@@ -317,7 +324,9 @@ func (s *Server) Drain(ctx context.Context) error {
 	gone := s.sessionsGone()
 	move := wire.SealServer(&wire.Move{WithinMs: s.cfg.DrainMove.Milliseconds()})
 	for _, session := range s.sessionList() {
-		session.Send(move)
+		if !session.isText {
+			session.Send(move)
+		}
 	}
 	waitFor(ctx, s.cfg.DrainMove, gone)
 	for _, session := range s.sessionList() {

@@ -35,6 +35,7 @@ type session struct {
 	br     *bufio.Reader // gorilla's
 	id     wire.SessionID
 	user   board.UserID // "" for a spectator
+	isText bool         // of the face of 2017 (session2017.go)
 
 	anonymous bool
 	expires   int64 // when the user's sign-in ends, Unix seconds; 0: not known
@@ -122,6 +123,11 @@ func (s *Server) checkUpgrade(r *http.Request) *problem {
 	if s.draining.Load() {
 		return refusalProblem(board.CodeDraining, 0)
 	}
+	return s.checkRoom()
+}
+
+// checkRoom refuses sessions of either face while there is no board or no room.
+func (s *Server) checkRoom() *problem {
 	if !s.deps.Board.Loaded() {
 		return refusalProblem(board.CodeLoading, 0)
 	}

@@ -111,6 +111,7 @@ func (c *serveCommand) live(ctx context.Context, s *streams) (again bool, err er
 	keeper := &keeper{dir: c.DataDir, store: st, system: system, log: log, again: make(chan struct{}, 1)}
 	deps := transport.Deps{
 		Sessions: system, Placer: system, Board: system, Admin: system, History: system, Keeper: keeper, Exporter: exporter{st}, Log: log, Registry: registry,
+		Face: face2017(config, system, registry),
 	}
 	closeInvites, err := c.openInvites(ctx, st, actorsConfig.Node, &deps)
 	defer closeInvites()
