@@ -93,12 +93,16 @@ bench-storm: build ## a placement storm against a server of its own; STORM='--du
 web: ## build the page into client/web/dist
 	$(GO) generate ./client/web
 
+.PHONY: screenshots
+screenshots: ## take the screenshots of README.md
+	PLACED_SCREENSHOTS=$(CURDIR)/docs go test -count=1 -run TestScreenshots ./client/web/e2e
+
 .PHONY: vuln
 vuln: ## look for known vulnerabilities; VULNDB=file://... for a copy of the Go vulnerability database
 	$(TOOL) govulncheck $(if $(VULNDB),-db $(VULNDB)) ./...
 
 .PHONY: deps
-deps: ## install what the tests need: JDK 17, Maven, Chromium, Node.js, modules, Cassandra's jars
+deps: ## install what the tests need: JDK 17, Maven, Chromium, Node.js, nginx, Varnish, modules, Cassandra's jars
 	.ci/deps
 
 .PHONY: clean

@@ -2,5 +2,6 @@
 // node a script (page.test.mjs) that does what people do, with playwright-core steering the browser.
 //
 // It needs Node.js, Debian's Chromium (or the program that PLACED_CHROMIUM names) and the packages of package-lock.json:
-// `make deps` installs all three. Screenshots of desktop and phone are the test's artifacts (go test -artifacts).
+// `make deps` installs all three. Screenshots of desktop and phone are the test's artifacts (go test -artifacts);
+// TestScreenshots takes those of README.md (make screenshots).
 package e2e

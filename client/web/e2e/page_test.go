@@ -17,6 +17,14 @@ const (
 
 // TestPageInChromium runs page.test.mjs: see there for what it checks.
 func TestPageInChromium(t *testing.T) {
+	s := startServer(t, cooldown)
+	runScript(t, s, "page.test.mjs", t.ArtifactDir())
+}
+
+// runScript has node run one of the scripts, which steers Chromium against the server; every check in it must run and pass.
+// Screenshots go to the folder artifacts.
+func runScript(t *testing.T, s *server, script, artifacts string) {
+	t.Helper()
 	node := program(t, "Node.js", "node")
 	chromium := os.Getenv("PLACED_CHROMIUM")
 	if chromium == "" {
@@ -25,16 +33,15 @@ func TestPageInChromium(t *testing.T) {
 	if _, err := os.Stat(filepath.Join("..", "node_modules", "playwright-core", "package.json")); err != nil {
 		t.Fatalf("playwright-core is needed and not installed (%v): run `make deps`, or `npm ci` in client/web", err)
 	}
-	s := startServer(t, cooldown)
 	ctx, cancel := context.WithTimeout(t.Context(), scriptTimeout)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, node, "--test", "--test-reporter=spec", "page.test.mjs")
+	cmd := exec.CommandContext(ctx, node, "--test", "--test-reporter=spec", script)
 	cmd.Env = append(os.Environ(),
 		"PLACED_URL="+s.url, "PLACED_ADMIN_URL="+s.admin, "PLACED_ADMIN_TOKEN="+s.adminToken(t), "PLACED_CONTROL_URL="+s.control(t),
-		"PLACED_CHROMIUM="+chromium, "PLACED_ARTIFACTS="+t.ArtifactDir(), "PLACED_COOLDOWN_MS="+"6000")
+		"PLACED_CHROMIUM="+chromium, "PLACED_ARTIFACTS="+artifacts, "PLACED_COOLDOWN_MS="+"6000")
 	out, err := cmd.CombinedOutput()
 	if err != nil {
-		t.Fatalf("the page failed: %v\n%s", err, out)
+		t.Fatalf("%s failed: %v\n%s", script, err, out)
 	}
 	if !regexp.MustCompile(`(?m)^. pass [1-9]\d*$`).Match(out) || !regexp.MustCompile(`(?m)^. skipped 0$`).Match(out) {
 		t.Fatalf("not every check ran:\n%s", out)

@@ -56,6 +56,13 @@ func (l *lockedBuffer) String() string {
 // startServer builds cmd/placed and runs it on loopback with an empty board and the given cooldown, until the test ends.
 func startServer(t *testing.T, cooldown time.Duration) *server {
 	t.Helper()
+	return startServerOn(t, cooldown, nil)
+}
+
+// startServerOn does the same on a board that prepare makes of an empty data folder, with the built program at hand; nil for an
+// empty board.
+func startServerOn(t *testing.T, cooldown time.Duration, prepare func(program, data string)) *server {
+	t.Helper()
 	dir := t.TempDir()
 	s := &server{program: filepath.Join(dir, "placed"), data: filepath.Join(dir, "data"), log: &lockedBuffer{}}
 	if runtime.GOOS == "windows" {
@@ -65,6 +72,9 @@ func startServer(t *testing.T, cooldown time.Duration) *server {
 	build.Dir = filepath.Join("..", "..", "..")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build cmd/placed: %v\n%s", err, out)
+	}
+	if prepare != nil {
+		prepare(s.program, s.data)
 	}
 	listen, admin := freeAddress(t), freeAddress(t)
 	s.url, s.admin = "http://"+listen, "http://"+admin
