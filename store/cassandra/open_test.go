@@ -3,6 +3,7 @@ package cassandra
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
@@ -85,7 +86,7 @@ func TestOpenRefusesTheBoard(t *testing.T) {
 	if _, err := Open(t.Context(), cfg); !errors.Is(err, store.ErrFormat) {
 		t.Fatalf("a board of a newer format: %v, want ErrFormat", err)
 	} else {
-		wantOneLine(t, err, "format 2", "knows 1")
+		wantOneLine(t, err, fmt.Sprint("format ", store.FormatVersion+1), fmt.Sprint("knows ", store.FormatVersion))
 	}
 	if _, err := s.Meta(t.Context()); !errors.Is(err, store.ErrFormat) {
 		t.Fatalf("meta of a newer format: %v, want ErrFormat", err)
