@@ -171,12 +171,17 @@ type settingsActor struct {
 
 // Receive implements actor.Actor.
 func (a *settingsActor) Receive(ctx actor.Context) {
-	wallMs, _ := a.sys.guard.now()
+	wallMs, trusted := a.sys.guard.now()
 	switch m := ctx.Message().(type) {
 	case *actor.Started:
 		a.core = NewSettingsKeeper(a.sys.node, a.sys.post.rules.Load(), a.sys.random)
+		ctx.Send(ctx.Self(), SettingsTick{}) // what was due while no node ran
 	case *actor.Restarting:
 		a.sys.metrics.restarts.WithLabelValues("settings").Inc()
+	case SettingsTick:
+		if trusted {
+			a.do(ctx, a.core.Receive(wallMs, m))
+		}
 	case SettingsMessage:
 		a.do(ctx, a.core.Receive(wallMs, m))
 	}
@@ -201,6 +206,8 @@ func (a *settingsActor) do(ctx actor.Context, effects []SettingsEffect) {
 			}()
 		case AnnounceSettings:
 			sys.announce(e.Rules)
+		case PlanStepDone:
+			sys.planStep(e)
 		}
 	}
 }

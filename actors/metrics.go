@@ -21,6 +21,7 @@ type metrics struct {
 	envelopes     *prometheus.CounterVec
 	resends       prometheus.Counter
 	dropped       prometheus.Counter
+	plan          *prometheus.CounterVec
 	problems      prometheus.Counter
 	frames        prometheus.Counter
 	roundSeconds  prometheus.Histogram
@@ -70,6 +71,9 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		envelopes: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "placed_envelopes_total", Help: "Messages of other nodes, by what became of them.",
 		}, []string{"result"}),
+		plan: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "placed_settings_plan_total", Help: "Planned changes of settings whose time has come, and announcements that have ended, by what became of them.",
+		}, []string{"result"}),
 		resends:      prometheus.NewCounter(prometheus.CounterOpts{Name: "placed_charges_resent_total", Help: "Charges sent to their region again."}),
 		dropped:      prometheus.NewCounter(prometheus.CounterOpts{Name: "placed_charges_dropped_total", Help: "Charges that a block had no room for; their shards send them again."}),
 		problems:     prometheus.NewCounter(prometheus.CounterOpts{Name: "placed_stored_data_problems_total", Help: "Stored data that could not be used."}),
@@ -77,12 +81,13 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		roundSeconds: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "placed_fanout_round_seconds", Help: "Time a subscriber took to write a frame to its sessions.", Buckets: buckets}),
 	}
 	r.MustRegister(m.envelopes, m.placements, m.commits, m.commitSeconds, m.commitRows, m.storeErrors, m.restarts, m.reloads, m.undeliverable,
-		m.resends, m.dropped, m.problems, m.frames, m.roundSeconds)
+		m.plan, m.resends, m.dropped, m.problems, m.frames, m.roundSeconds)
 	makeZero(m.placements, resultLabels)
 	makeZero(m.storeErrors, opLabels)
 	makeZero(m.restarts, kindLabels)
 	makeZero(m.undeliverable, kindLabels)
 	makeZero(m.reloads, classLabels)
+	makeZero(m.plan, []string{"carried_out", "dropped", "announcement_ended"})
 	makeZero(m.envelopes, []string{"taken", "malformed", "newer_settings", "deltas_full"})
 	for _, class := range classLabels {
 		for _, outcome := range outcomeLabels {

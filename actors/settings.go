@@ -22,7 +22,9 @@ type SettingsKeeper struct {
 	sealed  board.SettingsRecord
 	value   []byte           // sealed, encoded
 	lost    []byte           // value, when another commit made its version or a later one
-	waiting []ChangeSettings // the first is in flight
+	waiting []ChangeSettings // the first is in flight, unless step is
+	step    *board.PlanStep  // in flight; nil: none
+	nowMs   int64            // the newest time that is trusted
 	reading bool
 	readFor uint64 // the base that the newest reading was for
 	out     []SettingsEffect
@@ -52,14 +54,24 @@ func (k *SettingsKeeper) Receive(wallMs int64, message SettingsMessage) []Settin
 		case fateApplied:
 			k.rules = k.rules.Next(k.sealed)
 			k.out = append(k.out, AnnounceSettings{k.rules})
+			if k.step != nil {
+				k.out = append(k.out, PlanStepDone{*k.step, k.sealed})
+				k.step = nil
+				break
+			}
 			k.answer(k.sealed, nil)
 		case fateMoved:
-			k.lost = k.value
+			if k.step == nil {
+				k.lost = k.value
+			}
+			k.step = nil // another node's step, or still to do: what is read says which
 			k.readNewer()
 		case fateStale, fateUnknown:
 		}
 	case SettingsRead:
 		k.read(m)
+	case SettingsTick:
+		k.nowMs = wallMs
 	case SettingsHeard:
 		if m.Version > k.rules.Version() && !k.reading && k.commits.inFlight == nil { // the fate of what is in flight has it read, too
 			k.readNewer()
@@ -119,15 +131,19 @@ func (k *SettingsKeeper) drive(wallMs int64) {
 			k.answer(board.SettingsRecord{}, err)
 			continue
 		}
+		if err := k.rules.Settings().CheckTimes(&next, wallMs); err != nil {
+			k.answer(board.SettingsRecord{}, fmt.Errorf("actors: change settings: %w: %w", board.ErrRefused, err))
+			continue
+		}
 		k.sealed = board.SettingsRecord{Settings: next, By: m.By, Why: m.Why, AtMs: max(wallMs, k.rules.Record.AtMs)}
 		value, err := store.EncodeSettings(k.sealed)
 		if err != nil {
 			k.answer(board.SettingsRecord{}, err)
 			continue
 		}
-		k.value = value
-		k.out = append(k.out, MakeSettingsCommit{k.commits.seal(next.Version, nil, []store.Row{{Value: value}})})
+		k.seal(value)
 	}
+	k.driveStep(wallMs)
 }
 
 func (k *SettingsKeeper) readNewer() {

@@ -34,6 +34,11 @@ type SettingsRead struct {
 // SettingsHeard says that a version exists, made on another node. From: another node, or an owner's head.
 type SettingsHeard struct{ Version uint64 }
 
+// SettingsTick lets time pass: what is planned for a time that has come is carried out. From: the node's timer, while the clock
+// is trusted.
+type SettingsTick struct{}
+
+func (SettingsTick) settingsMessage()       {}
 func (SettingsHeard) settingsMessage()      {}
 func (ChangeSettings) settingsMessage()     {}
 func (SettingsCommitDone) settingsMessage() {}
@@ -53,6 +58,13 @@ type ReadSettings struct{ From uint64 }
 // AnnounceSettings gives newer settings to every shard, region and feed of the node.
 type AnnounceSettings struct{ Rules *Rules }
 
+// PlanStepDone says that a planned change was carried out or dropped, or an announcement has ended. The shell logs and counts it.
+type PlanStepDone struct {
+	Step   board.PlanStep
+	Record board.SettingsRecord
+}
+
+func (PlanStepDone) settingsEffect()       {}
 func (MakeSettingsCommit) settingsEffect() {}
 func (ReadSettings) settingsEffect()       {}
 func (AnnounceSettings) settingsEffect()   {}

@@ -305,6 +305,7 @@ func (s *System) startTimers() {
 	})
 	every(FeedPollMs, func() { s.root.Send(s.post.feed, FeedTick{}) })
 	every(SubscribeMs, func() { s.post.toSubscribers(SubscriberTick{Online: s.Online()}) })
+	every(SettingsTickMs, func() { s.root.Send(s.post.settings, SettingsTick{}) })
 	every(HealthMs, s.checkHealth)
 	if s.config.Network != nil {
 		every(DeltaMs, s.post.flushDeltas)

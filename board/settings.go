@@ -47,7 +47,11 @@ type Settings struct {
 	Frozen       bool           `json:"frozen"`
 	Protected    []Rect         `json:"protected"`
 	Announcement string         `json:"announcement"`
-	State        State          `json:"state"`
+	// AnnouncementUntilMs is when the announcement ends, in Unix milliseconds; 0: when it is taken away.
+	AnnouncementUntilMs int64 `json:"announcement_until_ms,omitempty"`
+	// Plan is what changes when its time comes, in the order of times.
+	Plan  []PlannedChange `json:"plan,omitempty"`
+	State State           `json:"state"`
 }
 
 // SettingsRecord is one version of the settings with who made it, when and why: the audit.
@@ -144,17 +148,27 @@ func (s *Settings) Validate() error {
 	if len(s.Announcement) > AnnouncementBytesMax || !utf8.ValidString(s.Announcement) {
 		fail("announcement must have at most %d bytes of UTF-8", AnnouncementBytesMax)
 	}
+	if s.AnnouncementUntilMs < 0 || s.AnnouncementUntilMs > 0 && s.Announcement == "" {
+		fail("the end of an announcement (%d) without an announcement, or before 1970", s.AnnouncementUntilMs)
+	}
+	if err := s.validatePlan(); err != nil {
+		errs = append(errs, err)
+	}
 	if s.State != StateOpen && s.State != StateLoading {
 		fail("state %q is neither %q nor %q", s.State, StateOpen, StateLoading)
 	}
 	return errors.Join(errs...)
 }
 
-// ValidateChange checks next as the successor of s: valid by itself, and no palette entry removed.
+// ValidateChange checks next as the successor of s: valid by itself, no palette entry removed, and what it adds to the plan
+// possible by then.
 func (s *Settings) ValidateChange(next *Settings) error {
 	err := next.Validate()
 	if len(next.Palette) < len(s.Palette) {
 		err = errors.Join(err, fmt.Errorf("palette shrinks from %d to %d colours: close entries instead", len(s.Palette), len(next.Palette)))
+	}
+	if fault := s.validatePlanOf(next); fault != nil {
+		err = errors.Join(err, fault)
 	}
 	return err
 }

@@ -22,15 +22,22 @@ type Admin struct {
 }
 
 // SettingsPatch names the settings to change; nil fields stay as they are. Lists are replaced as a whole.
-type SettingsPatch struct {
-	Width        *int                 `json:"width,omitempty"`
-	Height       *int                 `json:"height,omitempty"`
-	Palette      []board.PaletteEntry `json:"palette,omitempty"`
-	CooldownMs   *int64               `json:"cooldown_ms,omitempty"`
-	RegionSize   *int                 `json:"region_size,omitempty"`
-	Frozen       *bool                `json:"frozen,omitempty"`
-	Protected    *[]board.Rect        `json:"protected,omitempty"`
-	Announcement *string              `json:"announcement,omitempty"`
+type SettingsPatch = board.SettingsPatch
+
+// PlannedChange is a change of settings for a time to come.
+type PlannedChange struct {
+	AtMs  int64         `json:"at_ms"` // Unix milliseconds
+	Patch SettingsPatch `json:"patch"`
+}
+
+// SettingsChange is what makes the next version of the settings.
+type SettingsChange struct {
+	Base       uint64          `json:"base"`            // the version that it is made from
+	Patch      *SettingsPatch  `json:"patch,omitempty"` // at once; nil: nothing
+	PlanAdd    []PlannedChange `json:"plan_add,omitempty"`
+	PlanRemove []string        `json:"plan_remove,omitempty"` // by board.PlannedChange.ID
+	By         string          `json:"by,omitempty"`          // set by Change
+	Why        string          `json:"why"`
 }
 
 // Settings returns the newest version of the settings.
@@ -50,13 +57,15 @@ func (a *Admin) SettingsHistory(ctx context.Context) ([]board.SettingsRecord, er
 // ChangeSettings makes the next version out of version base and the patch. It returns board.ErrConflict, wrapped, when base is
 // not the newest any more: read the settings again. Impossible values are a *Problem whose Detail names them all.
 func (a *Admin) ChangeSettings(ctx context.Context, base uint64, patch SettingsPatch, why string) (board.SettingsRecord, error) {
+	return a.Change(ctx, SettingsChange{Base: base, Patch: &patch, Why: why})
+}
+
+// Change does the same with changes of the plan. What is planned and would be impossible by then is refused like impossible
+// values.
+func (a *Admin) Change(ctx context.Context, change SettingsChange) (board.SettingsRecord, error) {
 	var out board.SettingsRecord
-	err := a.json(ctx, http.MethodPut, "/admin/v1/settings", struct {
-		Base  uint64        `json:"base"`
-		Patch SettingsPatch `json:"patch"`
-		By    string        `json:"by,omitempty"`
-		Why   string        `json:"why"`
-	}{base, patch, a.By, why}, &out)
+	change.By = a.By
+	err := a.json(ctx, http.MethodPut, "/admin/v1/settings", change, &out)
 	return out, conflict(err)
 }
 

@@ -211,6 +211,7 @@ type config struct {
 // getConfig answers GET /api/v1/config. It says nothing about who asks: that is /api/v1/me.
 func (s *Server) getConfig(w http.ResponseWriter, _ *http.Request) {
 	settings := s.deps.Board.Settings().Settings
+	settings.Plan = nil // who plans what is the operators' business
 	writeJSON(w, http.StatusOK, "public, max-age=1", config{
 		Epoch: epochText(s.deps.Board.Epoch()), Version: s.cfg.Version, Protocol: wire.Protocol, Subprotocol: Subprotocol,
 		Auth: s.cfg.Auth, SignInURL: s.cfg.SignInURL, Whole: settings.Whole(), ChunkSize: board.ChunkSize, Online: s.deps.Board.Online(),

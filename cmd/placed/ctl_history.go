@@ -44,9 +44,14 @@ func settingsChanges(old, next *board.Settings) []string {
 	}
 	out = append(out, paletteChanges(old.Palette, next.Palette)...)
 	out = append(out, listChanges("protected", old.Protected, next.Protected, rect)...)
-	if old.Announcement != next.Announcement {
-		say("announcement %q", next.Announcement)
+	if old.Announcement != next.Announcement || old.AnnouncementUntilMs != next.AnnouncementUntilMs {
+		until := ""
+		if next.AnnouncementUntilMs != 0 {
+			until = " until " + at(next.AnnouncementUntilMs)
+		}
+		say("announcement %q%s", next.Announcement, until)
 	}
+	out = append(out, planChanges(old, next)...)
 	if old.State != next.State {
 		say("state %s", next.State)
 	}
@@ -73,6 +78,21 @@ func paletteChanges(old, next []board.PaletteEntry) []string {
 		}
 	}
 	return out
+}
+
+// planChanges names what has come to the plan and what has left it.
+func planChanges(old, next *board.Settings) []string {
+	var ids, nextIDs []string
+	text := map[string]string{}
+	for i := range old.Plan {
+		ids = append(ids, old.Plan[i].ID)
+		text[old.Plan[i].ID] = old.Plan[i].ID
+	}
+	for i := range next.Plan {
+		nextIDs = append(nextIDs, next.Plan[i].ID)
+		text[next.Plan[i].ID] = planText(*next, &next.Plan[i])
+	}
+	return listChanges("planned", ids, nextIDs, func(id string) string { return text[id] })
 }
 
 // listChanges names what has come to a list and what has left it.

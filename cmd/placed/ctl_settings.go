@@ -17,6 +17,7 @@ import (
 type settingsCommand struct {
 	Get     settingsGet     `cmd:"" help:"Show the newest settings."`
 	Set     settingsSet     `cmd:"" help:"Change settings: only what is named changes."`
+	Plan    settingsPlan    `cmd:"" help:"Changes for a time to come."`
 	History settingsHistory `cmd:"" help:"Show every version: who, when and why."`
 }
 
@@ -30,13 +31,20 @@ func (settingsGet) Run(ctx context.Context, root *commands, s *streams) error {
 func printSettings(w *tabwriter.Writer, r board.SettingsRecord) {
 	fmt.Fprintf(w, "version\t%d\nsize\t%dx%d\ncooldown\t%v\nregion size\t%d\nfrozen\t%v\n", r.Version, r.Width, r.Height,
 		milliseconds(r.CooldownMs), r.RegionSize, r.Frozen)
-	fmt.Fprintf(w, "announcement\t%s\nprotected\t%s\n", r.Announcement, rects(r.Protected))
+	until := ""
+	if r.AnnouncementUntilMs != 0 {
+		until = " (until " + at(r.AnnouncementUntilMs) + ")"
+	}
+	fmt.Fprintf(w, "announcement\t%s%s\nprotected\t%s\n", r.Announcement, until, rects(r.Protected))
 	for i, e := range r.Palette {
 		closed := ""
 		if e.Closed {
 			closed = " (closed)"
 		}
 		fmt.Fprintf(w, "colour %d\t#%06x %s%s\n", i, e.RGB, e.Name, closed)
+	}
+	for i := range r.Plan {
+		fmt.Fprintf(w, "planned\t%s\n", planText(r.Settings, &r.Plan[i]))
 	}
 	fmt.Fprintf(w, "changed\t%s by %s: %s\n", at(r.AtMs), r.By, r.Why)
 }
@@ -61,46 +69,91 @@ func (settingsHistory) Run(ctx context.Context, root *commands, s *streams) erro
 	}, printHistory)
 }
 
-// settingsSet takes nothing from the environment: what a server's environment says about a new board, PLACED_WIDTH for one,
-// is no change that an operator asks for.
-type settingsSet struct {
+// patchFlags name the settings that change. They take nothing from the environment: what a server's environment says about a
+// new board, PLACED_WIDTH for one, is no change that an operator asks for.
+type patchFlags struct {
 	Width        *int           `env:"-" help:"Tiles."`
 	Height       *int           `env:"-" help:"Tiles."`
 	Cooldown     *time.Duration `env:"-" help:"Between two tiles of a user, as 5m."`
 	RegionSize   *int           `env:"-" help:"Tiles, a multiple of 100."`
-	Frozen       bool           `env:"-" xor:"frozen" help:"Refuse placements."`
-	NoFrozen     bool           `env:"-" xor:"frozen" help:"Take placements again."`
+	Frozen       bool           `env:"-" xor:"frozen,until" help:"Refuse placements."`
+	NoFrozen     bool           `env:"-" xor:"frozen,until" help:"Take placements again."`
 	Announcement *string        `env:"-" help:"Shown to everybody; empty to take it away."`
 	Protect      []string       `env:"-" sep:"none" placeholder:"X,Y,W,H" help:"Protected areas; replaces the list. May be repeated."`
 	NoProtect    bool           `env:"-" help:"Take all protected areas away."`
 	PaletteFile  string         `env:"-" type:"existingfile" help:"JSON list of {name, rgb, closed}; replaces the palette, which may only grow."`
-	Base         uint64         `env:"-" help:"Version that the change is based on (default: the newest): refused when somebody was faster."`
-	Why          string         `env:"-" help:"Kept with the version."`
+
+	AnnouncementUntil when `env:"-" placeholder:"TIME" help:"When the announcement ends."`
+}
+
+// settingsSet changes settings now; of two of its flags a part is for later.
+type settingsSet struct {
+	patchFlags
+	FrozenUntil when   `env:"-" xor:"until" placeholder:"TIME" help:"Refuse placements until then (2026-12-01T20:00:00Z, or +2h)."`
+	FrozenFrom  when   `env:"-" placeholder:"TIME" help:"Refuse placements from then on."`
+	Base        uint64 `env:"-" help:"Version that the change is based on (default: the newest): refused when somebody was faster."`
+	Why         string `env:"-" help:"Kept with the version."`
 }
 
 // Run makes the next version.
 func (c *settingsSet) Run(ctx context.Context, root *commands, s *streams) error {
-	patch, err := c.patch()
+	now := time.Now()
+	patch, err := c.patch(now)
 	if err != nil {
 		return usageError{err}
 	}
+	change := client.SettingsChange{Base: c.Base, Why: c.Why}
+	yes, no := true, false
+	if c.FrozenUntil.set() {
+		patch.Frozen = &yes
+		change.PlanAdd = append(change.PlanAdd, client.PlannedChange{AtMs: c.FrozenUntil.ms(now), Patch: board.SettingsPatch{Frozen: &no}})
+	}
+	if c.FrozenFrom.set() {
+		change.PlanAdd = append(change.PlanAdd, client.PlannedChange{AtMs: c.FrozenFrom.ms(now), Patch: board.SettingsPatch{Frozen: &yes}})
+	}
+	if !patch.Empty() {
+		change.Patch = &patch
+	} else if len(change.PlanAdd) == 0 {
+		return usageError{errNothing}
+	}
 	return call(ctx, root, s, func(ctx context.Context, a *client.Admin) (board.SettingsRecord, error) {
-		base := c.Base
-		if base == 0 {
-			newest, err := a.Settings(ctx)
-			if err != nil {
-				return newest, err
-			}
-			base = newest.Version
-		}
-		return a.ChangeSettings(ctx, base, patch, c.Why)
+		return changeSettings(ctx, a, change)
 	}, printSettings)
 }
 
-func (c *settingsSet) patch() (client.SettingsPatch, error) {
-	p := client.SettingsPatch{Width: c.Width, Height: c.Height, RegionSize: c.RegionSize, Announcement: c.Announcement}
+// conflictTries is how often a change that names no version is tried again when somebody was faster.
+const conflictTries = 5
+
+// changeSettings makes a change on top of the version that it names, or of the newest.
+func changeSettings(ctx context.Context, a *client.Admin, change client.SettingsChange) (board.SettingsRecord, error) {
+	if change.Base != 0 {
+		return a.Change(ctx, change)
+	}
+	for try := 1; ; try++ {
+		newest, err := a.Settings(ctx)
+		if err != nil {
+			return newest, err
+		}
+		change.Base = newest.Version
+		record, err := a.Change(ctx, change)
+		if !errors.Is(err, board.ErrConflict) || try >= conflictTries {
+			return record, err
+		}
+	}
+}
+
+// errNothing says that no setting was named.
+var errNothing = errors.New("nothing to change: name at least one setting")
+
+// patch returns what the flags name. The end of an announcement may be relative to start.
+func (c *patchFlags) patch(start time.Time) (board.SettingsPatch, error) {
+	p := board.SettingsPatch{Width: c.Width, Height: c.Height, RegionSize: c.RegionSize, Announcement: c.Announcement}
 	if c.Frozen || c.NoFrozen {
 		p.Frozen = &c.Frozen
+	}
+	if c.AnnouncementUntil.set() {
+		ms := c.AnnouncementUntil.ms(start)
+		p.AnnouncementUntilMs = &ms
 	}
 	if c.Cooldown != nil {
 		ms, err := wholeMs("cooldown", *c.Cooldown)
@@ -128,10 +181,6 @@ func (c *settingsSet) patch() (client.SettingsPatch, error) {
 		if err := json.Unmarshal(content, &p.Palette); err != nil {
 			return p, fmt.Errorf("%s: %w", c.PaletteFile, err)
 		}
-	}
-	if p.Width == nil && p.Height == nil && p.RegionSize == nil && p.Frozen == nil && p.Announcement == nil && p.CooldownMs == nil &&
-		p.Protected == nil && p.Palette == nil {
-		return p, errors.New("nothing to change: name at least one setting")
 	}
 	return p, nil
 }

@@ -2,7 +2,6 @@ package backup
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -164,9 +163,9 @@ func renew(ctx context.Context, dir string, audit Audit, log *slog.Logger) (err 
 		if err != nil {
 			return err
 		}
-		var r board.SettingsRecord // as actors.EncodeSettingsRecord writes it
-		if err := json.Unmarshal(entry.Value, &r); err != nil {
-			return fmt.Errorf("settings: %w: %w", store.ErrCorrupt, err)
+		r, err := store.DecodeSettings(entry.Value)
+		if err != nil {
+			return err
 		}
 		r.Version, r.By, r.Why, r.AtMs = entry.Version+1, audit.By, audit.Why, max(r.AtMs, time.Now().UnixMilli())
 		return commitSettings(ctx, st, r)
@@ -175,7 +174,7 @@ func renew(ctx context.Context, dir string, audit Audit, log *slog.Logger) (err 
 }
 
 func commitSettings(ctx context.Context, st store.Store, r board.SettingsRecord) error {
-	value, err := json.Marshal(r)
+	value, err := store.EncodeSettings(r)
 	if err != nil {
 		return err
 	}
