@@ -114,6 +114,12 @@ func (e *envelopeWriter) text(s string) {
 func (e *envelopeWriter) point(p board.Point) { e.uint(uint64(p.X)); e.uint(uint64(p.Y)) }
 func (e *envelopeWriter) ref(r SessionRef)    { e.text(r.Node); e.fixed(uint64(r.Session)) }
 
+// anyPoint encodes what a client asked for, on the board or not: the answer names it.
+func (e *envelopeWriter) anyPoint(p board.Point) {
+	e.int(int64(p.X))
+	e.int(int64(p.Y))
+}
+
 func (e *envelopeWriter) flag(on bool) {
 	if on {
 		e.b = append(e.b, 1)
@@ -140,7 +146,7 @@ func (e *envelopeWriter) userMessage(f forUser) {
 		e.ref(m.ReplyTo)
 		e.uint(m.Request.Turn)
 		e.fixed(m.Request.Nonce)
-		e.point(m.Request.At)
+		e.anyPoint(m.Request.At)
 		e.b = append(e.b, byte(m.Request.Colour))
 	case RegisterSession:
 		e.kind(kindRegister)
@@ -179,7 +185,7 @@ func (e *envelopeWriter) toSession(t toSession) {
 		e.flag(o.TrueColour)
 		e.uint(o.Turn)
 		e.fixed(o.Nonce)
-		e.point(o.At)
+		e.anyPoint(o.At)
 		e.uint(uint64(o.Chunk))
 		e.uint(o.Sequence)
 		e.int(o.WaitMs)

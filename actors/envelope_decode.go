@@ -169,6 +169,9 @@ func (d *envelopeReader) point() board.Point {
 	return board.Point{X: int(d.upTo(board.SideMax - 1)), Y: int(d.upTo(board.SideMax - 1))}
 }
 
+// anyPoint reads what a client asked for, which may lie off every board.
+func (d *envelopeReader) anyPoint() board.Point { return board.Point{X: int(d.int()), Y: int(d.int())} }
+
 func (d *envelopeReader) block() board.BlockID {
 	b := board.BlockID(d.upTo(1<<16 - 1))
 	if !b.Valid() {
@@ -188,7 +191,7 @@ func (d *envelopeReader) userMessage(kind envelopeKind) any {
 	forwarded, ref := d.flag(), d.ref()
 	switch kind {
 	case kindPlace:
-		r := board.PlaceRequest{User: f.user, Turn: d.uint(), Nonce: d.fixed(), At: d.point(), Colour: board.Colour(d.byte())}
+		r := board.PlaceRequest{User: f.user, Turn: d.uint(), Nonce: d.fixed(), At: d.anyPoint(), Colour: board.Colour(d.byte())}
 		f.message = PlaceTile{Request: r, ReplyTo: ref, Forwarded: forwarded}
 	case kindRegister:
 		f.message = RegisterSession{User: f.user, Session: ref, Forwarded: forwarded}
@@ -213,7 +216,7 @@ func (d *envelopeReader) toSession(kind envelopeKind) any {
 	}
 	o := board.PlaceOutcome{
 		Verdict: board.Verdict(d.upTo(uint64(board.VerdictRefused))), Code: board.Code(d.upTo(uint64(len(board.Refusals) - 1))),
-		Colour: board.Colour(d.byte()), TrueColour: d.flag(), Turn: d.uint(), Nonce: d.fixed(), At: d.point(),
+		Colour: board.Colour(d.byte()), TrueColour: d.flag(), Turn: d.uint(), Nonce: d.fixed(), At: d.anyPoint(),
 		Chunk: board.ChunkID(d.upTo(1<<16 - 1)), Sequence: d.uint(), WaitMs: d.int(), NextTurn: d.uint(),
 	}
 	if !o.Chunk.Valid() {

@@ -33,7 +33,7 @@ func envelopeCases() map[string]any {
 	return map[string]any{
 		"place": forUser{"ann", PlaceTile{Request: board.PlaceRequest{User: "ann", Turn: 3, Nonce: 42, At: tile, Colour: 7}, ReplyTo: ref}},
 		"place forwarded": forUser{"ann", PlaceTile{
-			Request: board.PlaceRequest{User: "ann", At: tile}, ReplyTo: ref, Forwarded: true,
+			Request: board.PlaceRequest{User: "ann", At: board.Point{X: -1, Y: 1 << 31}}, ReplyTo: ref, Forwarded: true,
 		}},
 		"register": forUser{"ann", RegisterSession{User: "ann", Session: ref}},
 		"forget":   forUser{"ann", ForgetSession{User: "ann", Session: ref, Forwarded: true}},

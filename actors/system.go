@@ -176,17 +176,24 @@ func Start(ctx context.Context, config Config) (*System, error) {
 	return s, nil
 }
 
+// OpenMeta returns what a store's board is, made first when the store is empty: the nodes of a cluster know each other by its
+// epoch before they start. wallMs is the time, Unix milliseconds.
+func OpenMeta(ctx context.Context, st store.Store, wallMs int64) (store.Meta, error) {
+	meta, err := st.Meta(ctx)
+	if !errors.Is(err, store.ErrNotFound) {
+		return meta, err
+	}
+	meta = store.Meta{Format: store.FormatVersion, Epoch: rand.Uint64(), Shards: board.UserShards, CreatedAtMs: wallMs}
+	if err = st.Create(ctx, meta); err != nil && !errors.Is(err, store.ErrExists) {
+		return meta, err
+	}
+	return st.Meta(ctx)
+}
+
 // openBoard returns the rules of the board, made first when the store is empty.
 func (s *System) openBoard(ctx context.Context) (*Rules, error) {
-	meta, err := s.store.Meta(ctx)
-	if errors.Is(err, store.ErrNotFound) {
-		wallMs, _ := s.guard.now()
-		meta = store.Meta{Format: store.FormatVersion, Epoch: s.random(), Shards: board.UserShards, CreatedAtMs: wallMs}
-		if err = s.store.Create(ctx, meta); err != nil && !errors.Is(err, store.ErrExists) {
-			return nil, err
-		}
-		meta, err = s.store.Meta(ctx)
-	}
+	wallMs, _ := s.guard.now()
+	meta, err := OpenMeta(ctx, s.store, wallMs)
 	if err != nil {
 		return nil, err
 	}

@@ -171,6 +171,12 @@ func readStore(t testing.TB, dir string) *journals {
 			t.Errorf("close the store: %v", err)
 		}
 	}()
+	return journalsOf(t, st)
+}
+
+// journalsOf reads everything that a store holds of the board's history.
+func journalsOf(t testing.TB, st store.Store) *journals {
+	t.Helper()
 	j := &journals{}
 	entries := func(p store.Partition, take func(b []byte) error) {
 		version := uint64(0)

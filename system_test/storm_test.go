@@ -42,10 +42,11 @@ type load struct {
 	onSettings func(session int, settings board.Settings)
 }
 
-// storm is load on a node: users who place, with turns and retries, and mirrors of the board.
+// storm is load on a node, or on several in turn: users who place, with turns and retries, and mirrors of the board.
 type storm struct {
 	t       *testing.T
 	node    *node
+	nodes   []*node
 	load    load
 	ledger  *ledger
 	colours atomic.Int64 // that users place
@@ -78,7 +79,13 @@ var seed = func() uint64 {
 // startStorm connects everybody and lets the users place until stop.
 func startStorm(t *testing.T, n *node, l load) *storm {
 	t.Helper()
-	s := &storm{t: t, node: n, load: l, ledger: newLedger()}
+	return startStormOn(t, []*node{n}, l)
+}
+
+// startStormOn spreads the sessions over several nodes of one board.
+func startStormOn(t *testing.T, nodes []*node, l load) *storm {
+	t.Helper()
+	s := &storm{t: t, node: nodes[0], nodes: nodes, load: l, ledger: newLedger()}
 	s.colours.Store(int64(l.colours))
 	t.Logf("PLACED_SYSTEM_SEED=%d", seed)
 	for i := range l.mirrors {
@@ -131,12 +138,13 @@ func (s *storm) dial(o client.Options) *client.Session {
 	o.Backoff, o.RetryAfter = quickly, retryAfter
 	number := s.dialled
 	s.dialled++
+	to := s.nodes[number%len(s.nodes)]
 	if hear := s.load.onSettings; hear != nil {
 		o.Hooks.OnSettings = func(settings board.Settings) { hear(number, settings) }
 	}
 	ctx, cancel := context.WithTimeout(s.t.Context(), dialWithin)
 	defer cancel()
-	session, err := client.Dial(ctx, s.node.url, o)
+	session, err := client.Dial(ctx, to.url, o)
 	if err != nil {
 		s.t.Fatalf("dial as %q: %v", o.Name, err)
 	}
@@ -234,12 +242,18 @@ func (s *storm) more(n int) {
 // everyone waits until every user has had another placement accepted.
 func (s *storm) everyone() {
 	s.t.Helper()
-	was := make([]int64, len(s.users))
-	for i, u := range s.users {
+	s.all(s.users)
+}
+
+// all waits until each of the users has had another placement accepted.
+func (s *storm) all(users []*user) {
+	s.t.Helper()
+	was := make([]int64, len(users))
+	for i, u := range users {
 		was[i] = u.placed.Load()
 	}
 	eventually(s.t, moreWithin, "everyone to place", func() bool {
-		for i, u := range s.users {
+		for i, u := range users {
 			if u.placed.Load() == was[i] {
 				return false
 			}

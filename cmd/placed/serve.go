@@ -44,7 +44,8 @@ type serveCommand struct {
 	CassandraKeyspace string   `default:"placed" help:"Keyspace of the board."`
 	CreateSchema      bool     `help:"Create the keyspace and the tables before serving, if they are missing."`
 
-	faceFlags `embed:"" group:"Signing in and the way here:"`
+	clusterFlags `embed:"" group:"Several nodes on Cassandra:"`
+	faceFlags    `embed:"" group:"Signing in and the way here:"`
 
 	Width      int           `default:"1000" group:"A board that does not exist yet:" help:"Tiles, 1 to 10000."`
 	Height     int           `default:"1000" group:"A board that does not exist yet:" help:"Tiles, 1 to 10000."`
@@ -84,7 +85,7 @@ func (c *serveCommand) live(ctx context.Context, s *streams) (again bool, err er
 	if err != nil {
 		return false, err
 	}
-	if err := c.checkAddresses(); err != nil {
+	if err := errors.Join(c.checkAddresses(), c.checkCluster(c.Store)); err != nil {
 		return false, err // before anything is written
 	}
 	config, err := c.transportConfig()
@@ -104,10 +105,16 @@ func (c *serveCommand) live(ctx context.Context, s *streams) (again bool, err er
 	}
 	actorsConfig.Store, actorsConfig.Logger, actorsConfig.Metrics = st, log, registry
 	actorsConfig.Board, actorsConfig.Version, actorsConfig.CrashPoint = initial, version(), crashPoint()
+	net, err := c.joinCluster(ctx, &actorsConfig)
+	if err != nil {
+		return false, errors.Join(err, st.Close())
+	}
+	defer net.leave()
 	system, err := actors.Start(ctx, actorsConfig)
 	if err != nil {
 		return false, errors.Join(err, st.Close())
 	}
+	net.serveWith(system)
 	keeper := &keeper{dir: c.DataDir, store: st, system: system, log: log, again: make(chan struct{}, 1)}
 	deps := transport.Deps{
 		Sessions: system, Placer: system, Board: system, Admin: system, History: system, Keeper: keeper, Exporter: exporter{st}, Log: log, Registry: registry,
@@ -127,6 +134,7 @@ func (c *serveCommand) live(ctx context.Context, s *streams) (again bool, err er
 		return false, errors.Join(err, st.Close())
 	}
 	c.announce(s, server, system)
+	net.announce(s)
 	err = c.serve(ctx, server, keeper)
 	c.stay(server)
 	return len(keeper.again) > 0, err
