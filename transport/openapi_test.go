@@ -1,49 +1,23 @@
 package transport
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
-	"io"
-	"mime"
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
-	"github.com/getkin/kin-openapi/openapi3"
-
 	"github.com/placed-board/placed/board"
+	"github.com/placed-board/placed/internal/apidoc"
 )
 
-// document is docs/openapi.yaml.
-var document = sync.OnceValues(func() (*openapi3.T, error) {
-	loader := openapi3.NewLoader()
-	doc, err := loader.LoadFromFile("../docs/openapi.yaml")
-	if err != nil {
-		return nil, err
-	}
-	return doc, doc.Validate(loader.Context)
-})
-
-func openAPI(t testing.TB) *openapi3.T {
+func openAPI(t testing.TB) *apidoc.Document {
 	t.Helper()
-	doc, err := document()
+	doc, err := apidoc.Load("../docs/openapi.yaml")
 	if err != nil {
-		t.Fatalf("docs/openapi.yaml: %v", err)
+		t.Fatal(err)
 	}
 	return doc
-}
-
-// operationOf returns the documented operation of a route's pattern; nil for none.
-func operationOf(doc *openapi3.T, pattern string) *openapi3.Operation {
-	method, path, _ := strings.Cut(pattern, " ")
-	item := doc.Paths.Value(strings.TrimSuffix(path, "{$}"))
-	if item == nil {
-		return nil
-	}
-	return item.GetOperation(method)
 }
 
 // TestOpenAPIHasEveryRoute holds the document and the routes of both listeners against each other.
@@ -52,14 +26,15 @@ func TestOpenAPIHasEveryRoute(t *testing.T) {
 	doc := openAPI(t)
 	patterns := append(slices.Clone(s.routes.patterns), s.ops.patterns...)
 	for _, pattern := range patterns {
-		if operationOf(doc, pattern) == nil {
+		if doc.Operation(pattern) == nil {
 			t.Errorf("%q is served and not in docs/openapi.yaml: describe it there, and add a request to openAPIRequests", pattern)
 		}
 	}
 	for path, item := range doc.Paths.Map() {
 		for method := range item.Operations() {
 			pattern := method + " " + path
-			if !slices.Contains(patterns, pattern) && !slices.Contains(patterns, pattern+"{$}") {
+			of2017 := slices.Contains(item.GetOperation(method).Tags, "2017") // held against that face by its own tests
+			if !of2017 && !slices.Contains(patterns, pattern) && !slices.Contains(patterns, pattern+"{$}") {
 				t.Errorf("%q is in docs/openapi.yaml and not served", pattern)
 			}
 			if own := strings.HasPrefix(path, "/admin/") || strings.HasPrefix(path, "/debug/"); own != (len(item.Servers) > 0) {
@@ -171,7 +146,7 @@ func TestOpenAPIAnswers(t *testing.T) {
 func TestOpenAPINoticesDrift(t *testing.T) {
 	h := start(t, nil)
 	good := h.do("GET", "/api/v1/tiles/1/2", "")
-	operation := operationOf(openAPI(t), "GET /api/v1/tiles/{x}/{y}")
+	operation := openAPI(t).Operation("GET /api/v1/tiles/{x}/{y}")
 	for name, change := range map[string]func(res *http.Response) []byte{
 		"another media type":     func(res *http.Response) []byte { res.Header.Set("Content-Type", "text/plain"); return good.body },
 		"another cache control":  func(res *http.Response) []byte { res.Header.Set("Cache-Control", "no-store"); return good.body },
@@ -182,11 +157,11 @@ func TestOpenAPINoticesDrift(t *testing.T) {
 		"a problem as a success": func(res *http.Response) []byte { res.StatusCode = 404; return good.body },
 	} {
 		res := &http.Response{StatusCode: good.StatusCode, Header: good.Header.Clone()}
-		if err := checkAnswer(operation, res, change(res)); err == nil {
+		if err := apidoc.CheckAnswer(operation, res, change(res)); err == nil {
 			t.Errorf("%s passes", name)
 		}
 	}
-	if err := checkAnswer(operation, good.Response, good.body); err != nil {
+	if err := apidoc.CheckAnswer(operation, good.Response, good.body); err != nil {
 		t.Error(err)
 	}
 }
@@ -203,87 +178,17 @@ func (h *harness) checkDocumented(req *http.Request, sent string, res response) 
 		return // HEAD has a test of its own; what net/http refuses by itself is no answer of ours
 	}
 	_, pattern := mux.Handler(req)
-	operation := operationOf(openAPI(h.t), pattern)
+	operation := openAPI(h.t).Operation(pattern)
 	if operation == nil {
 		return // told by TestOpenAPIHasEveryRoute
 	}
-	if err := checkAnswer(operation, res.Response, res.body); err != nil {
+	if err := apidoc.CheckAnswer(operation, res.Response, res.body); err != nil {
 		h.t.Errorf("%s %s: the answer is not as docs/openapi.yaml says: %v\n%d %.500s", req.Method, req.URL, err, res.StatusCode, res.body)
 	}
 	if operation.RequestBody == nil || res.StatusCode >= 300 {
 		return
 	}
-	schema := operation.RequestBody.Value.Content.Get("application/json").Schema
-	if err := checkJSON(schema, []byte(sent)); err != nil {
+	if err := apidoc.CheckRequest(operation, []byte(sent)); err != nil {
 		h.t.Errorf("%s %s: taken, and not as docs/openapi.yaml says: %v\n%s", req.Method, req.URL, err, sent)
 	}
-}
-
-// checkAnswer holds one answer against its operation.
-func checkAnswer(operation *openapi3.Operation, res *http.Response, body []byte) error {
-	documented := operation.Responses.Status(res.StatusCode)
-	if documented == nil {
-		documented = operation.Responses.Default()
-		if res.StatusCode < 400 || documented == nil {
-			return fmt.Errorf("status %d", res.StatusCode)
-		}
-	}
-	for name, header := range documented.Value.Headers {
-		value := res.Header.Get(name)
-		if value == "" {
-			if header.Value.Required {
-				return fmt.Errorf("no header %s", name)
-			}
-			continue
-		}
-		if err := checkHeader(header.Value.Schema, value); err != nil {
-			return fmt.Errorf("header %s: %w", name, err)
-		}
-	}
-	if len(documented.Value.Content) == 0 {
-		if len(body) > 0 {
-			return fmt.Errorf("a body where none is documented")
-		}
-		return nil
-	}
-	kind, _, err := mime.ParseMediaType(res.Header.Get("Content-Type"))
-	if err != nil {
-		return fmt.Errorf("content type %q", res.Header.Get("Content-Type"))
-	}
-	media := documented.Value.Content[kind]
-	if media == nil {
-		return fmt.Errorf("content type %s", kind)
-	}
-	if media.Schema == nil {
-		return nil
-	}
-	if kind != "application/x-ndjson" {
-		return checkJSON(media.Schema, body)
-	}
-	for line := range bytes.Lines(body) {
-		if err := checkJSON(media.Schema, line); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// checkHeader takes a header for the JSON that it may be, else for a text.
-func checkHeader(schema *openapi3.SchemaRef, value string) error {
-	if schema.Value.Type != nil && schema.Value.Type.Is("integer") {
-		return checkJSON(schema, []byte(value))
-	}
-	return schema.Value.VisitJSON(value, openapi3.EnableJSONSchema2020())
-}
-
-func checkJSON(schema *openapi3.SchemaRef, body []byte) error {
-	dec := json.NewDecoder(bytes.NewReader(body))
-	var value any
-	if err := dec.Decode(&value); err != nil {
-		return err
-	}
-	if _, err := dec.Token(); err != io.EOF {
-		return fmt.Errorf("something follows the JSON value")
-	}
-	return schema.Value.VisitJSON(value, openapi3.EnableJSONSchema2020())
 }

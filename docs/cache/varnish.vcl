@@ -33,7 +33,7 @@ sub vcl_recv {
 	}
 	# Everything that is the same for everybody and named by its path alone: the board, its picture, chunks, tile details, the
 	# settings. Query strings, cookies and ranges are no part of it, so nobody can get past the cache with them.
-	if (req.url ~ "^/api/v1/(board|board\.png|config|chunks/[0-9]+/[0-9]+|tiles/[0-9]+/[0-9]+)(\?|$)") {
+	if (req.url ~ "^/api/v1/(board|board\.png|overview\.png|config|chunks/[0-9]+/[0-9]+|tiles/[0-9]+/[0-9]+)(\?|$)") {
 		set req.url = regsub(req.url, "\?.*$", "");
 		unset req.http.Cookie;
 		unset req.http.Authorization;

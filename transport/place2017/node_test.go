@@ -9,6 +9,7 @@ import (
 	"net/http/cookiejar"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -19,6 +20,7 @@ import (
 	"github.com/placed-board/placed/actors"
 	"github.com/placed-board/placed/board"
 	"github.com/placed-board/placed/client/web"
+	"github.com/placed-board/placed/internal/apidoc"
 	"github.com/placed-board/placed/store/mem"
 	"github.com/placed-board/placed/transport"
 	"github.com/placed-board/placed/transport/place2017"
@@ -193,7 +195,49 @@ func (b *bot) do(method, path string, body io.Reader, header ...string) answer {
 	if err != nil {
 		b.t.Fatal(err)
 	}
+	b.checkDocumented(r, res, got)
 	return answer{res, got}
+}
+
+// checkDocumented holds an answer of the face against docs/openapi.yaml.
+func (b *bot) checkDocumented(r *http.Request, res *http.Response, body []byte) {
+	b.t.Helper()
+	doc, err := apidoc.Load("../../docs/openapi.yaml")
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	operation := doc.Operation(r.Method + " " + r.URL.Path)
+	if operation == nil || !slices.Contains(operation.Tags, "2017") {
+		return // another method, or a route that is not the face's
+	}
+	if err := apidoc.CheckAnswer(operation, res, body); err != nil {
+		b.t.Errorf("%s %s: the answer is not as docs/openapi.yaml says: %v\n%d %.300s", r.Method, r.URL, err, res.StatusCode, body)
+	}
+}
+
+// TestOpenAPIHasEveryRoute holds the document and the face's routes against each other.
+func TestOpenAPIHasEveryRoute(t *testing.T) {
+	doc, err := apidoc.Load("../../docs/openapi.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	routes := (*place2017.Face)(nil).Routes()
+	for pattern := range routes {
+		if doc.Operation(pattern) == nil {
+			t.Errorf("%q is served and not in docs/openapi.yaml", pattern)
+		}
+	}
+	for path, item := range doc.Paths.Map() {
+		for method, operation := range item.Operations() {
+			if !slices.Contains(operation.Tags, "2017") {
+				continue
+			}
+			_, plain := routes[method+" "+path]
+			if _, slash := routes[method+" "+path+"{$}"]; !plain && !slash {
+				t.Errorf("%s %s is in docs/openapi.yaml and not served", method, path)
+			}
+		}
+	}
 }
 
 func (b *bot) get(path string, header ...string) answer {
