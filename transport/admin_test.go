@@ -9,6 +9,7 @@ import (
 	"image"
 	"image/png"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -121,6 +122,7 @@ func paletteJSON(n int) string {
 // TestImpossibleSettings sends settings that cannot be; each fault is named and nothing changes.
 func TestImpossibleSettings(t *testing.T) {
 	h := start(t, nil)
+	soon := strconv.FormatInt(time.Now().Add(time.Hour).UnixMilli(), 10)
 	for _, c := range []struct {
 		change string
 		status int
@@ -148,6 +150,19 @@ func TestImpossibleSettings(t *testing.T) {
 		{`"base":1`, 400, "settings or patch"},
 		{`"base":1,"patch":{},"settings":{}`, 400, "settings or patch"},
 		{`"patch":{"frozen":true}`, 400, "base"},
+		{`"base":1,"patch":{"announcement_until_ms":99999999999999}`, 422, "announcement"},
+		{`"base":1,"patch":{"announcement":"x","announcement_until_ms":5}`, 422, "in the past"},
+		{`"base":1,"plan_add":[{"at_ms":5,"patch":{"frozen":true}}]`, 422, "in the past"},
+		{`"base":1,"plan_add":[{"at_ms":9e15,"patch":{"frozen":true}}]`, 400, "at_ms"},
+		{`"base":1,"plan_add":[{"at_ms":9000000000000000,"patch":{"frozen":true}}]`, 422, "a year ahead"},
+		{`"base":1,"plan_add":[{"at_ms":` + soon + `,"patch":{"width":0}}]`, 422, "impossible by then"},
+		{`"base":1,"plan_add":[{"at_ms":` + soon + `,"patch":{}}]`, 422, "changes nothing"},
+		{`"base":1,"plan_add":[{"at_ms":` + soon + `,"patch":{"frozen":null}}]`, 400, "frozen"},
+		{`"base":1,"plan_add":[{"at_ms":` + soon + `,"patch":{"plan":[]}}]`, 400, "plan"},
+		{`"base":1,"plan_add":[{"at_ms":` + soon + `}]`, 400, ""},
+		{`"base":1,"plan_add":[` + strings.Repeat(`{"at_ms":`+soon+`,"patch":{"width":5}},`, 64) + `{"at_ms":` + soon + `,"patch":{"width":5}}]`, 422, "more than 64"},
+		{`"base":1,"plan_remove":["7"]`, 400, "7"},
+		{`"base":1,"settings":{"plan":[{"id":"x"}]}`, 400, "plan_add"},
 		{`"base":1,"patch":{"frozen":true},"by":" x"`, 400, "by"},
 		{`"base":1,"patch":{"frozen":true},"why":"` + strings.Repeat("x", 301) + `"`, 400, "why"},
 		{`"base":1,"patch":{"frozen":true},"why":"a\u0007b"`, 400, "why"},
@@ -378,5 +393,32 @@ func TestVerifyEndsWithItsClient(t *testing.T) {
 				t.Fatal("it goes on for nobody")
 			}
 		})
+	}
+}
+
+// TestPlanByHTTP plans and takes back; the public sees nothing of it.
+func TestPlanByHTTP(t *testing.T) {
+	h := start(t, nil)
+	at := time.Now().Add(time.Hour).UnixMilli()
+	change := fmt.Sprintf(`{"base":1,"patch":{"cooldown_ms":5},"plan_add":[{"at_ms":%d,"patch":{"frozen":true}},{"at_ms":%d,"patch":{"width":5}}],"by":"zoe","why":"secret"}`, at+1, at)
+	if res := h.admin("PUT", "/admin/v1/settings", change); res.StatusCode != 200 {
+		t.Fatalf("%d %s", res.StatusCode, res.body)
+	}
+	h.fake.mu.Lock()
+	s := h.fake.settings.Settings
+	h.fake.mu.Unlock()
+	if len(s.Plan) != 2 || s.Plan[0].ID != "2.2" || s.Plan[1].ID != "2.1" || s.Plan[0].By != "zoe" || s.Plan[0].Why != "secret" || s.Plan[0].MadeMs == 0 || s.CooldownMs != 5 {
+		t.Errorf("planned is %+v", s.Plan)
+	}
+	if res := h.do("GET", h.url+"/api/v1/config", ""); res.StatusCode != 200 || strings.Contains(string(res.body), "secret") || strings.Contains(string(res.body), "plan") {
+		t.Errorf("the public sees %s", res.body)
+	}
+	if res := h.admin("PUT", "/admin/v1/settings", `{"base":2,"plan_remove":["2.1"]}`); res.StatusCode != 200 {
+		t.Errorf("%d %s", res.StatusCode, res.body)
+	}
+	h.fake.mu.Lock()
+	defer h.fake.mu.Unlock()
+	if plan := h.fake.settings.Plan; len(plan) != 1 || plan[0].ID != "2.2" {
+		t.Errorf("left is %+v", plan)
 	}
 }

@@ -24,7 +24,11 @@ type keeper struct {
 
 // Backup implements transport.Keeper.
 func (k *keeper) Backup(ctx context.Context, w io.Writer) error {
-	err := backup.Write(ctx, w, k.store, version())
+	return refusedBy(backup.Write(ctx, w, k.store, version()))
+}
+
+// refusedBy marks what a store refuses, having done nothing.
+func refusedBy(err error) error {
 	if errors.Is(err, backup.ErrUnable) || errors.Is(err, store.ErrBusy) || errors.Is(err, store.ErrFull) {
 		return fmt.Errorf("%w: %w", board.ErrRefused, err)
 	}
@@ -45,7 +49,7 @@ func (k *keeper) Reset(ctx context.Context, by, why string) error {
 		audit.Why += ": " + why
 	}
 	if err := (backup.Home{Dir: k.dir}).Reset(ctx, k.store, k.system.Settings(), bans, audit, k.log); err != nil {
-		return err
+		return refusedBy(err)
 	}
 	k.log.Info("the board is reset: the node starts anew", "by", by, "why", why)
 	select {

@@ -90,7 +90,7 @@ func (h Home) sync() error {
 func (h Home) stage(fill func(dir string) error) error {
 	dir := h.restoring()
 	if exists(h.restored()) {
-		return errors.New("another board waits to replace this one: start placed")
+		return fmt.Errorf("%w: another board waits to replace this one: start placed", store.ErrBusy)
 	}
 	if err := errors.Join(os.RemoveAll(dir), os.MkdirAll(dir, 0o755)); err != nil {
 		return err
