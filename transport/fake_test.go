@@ -43,7 +43,9 @@ type fakeSystem struct {
 	placed       []board.PlaceRequest
 	body         []byte
 	bodies       uint64
-	bodyReads    int // calls of BoardBody
+	bodyReads    int           // calls of BoardBody
+	pasts        int           // calls of BoardAt
+	pastBlock    chan struct{} // BoardAt waits for it to be closed
 	settings     board.SettingsRecord
 	bans         []string
 	adminErr     error // of Ban, Bans, Backup, Reset
@@ -179,6 +181,28 @@ func (f *fakeSystem) TileHistory(_ context.Context, p board.Point, from board.Hi
 
 func (f *fakeSystem) UserHistory(ctx context.Context, _ board.UserID, from board.HistoryCursor, limit int) ([]board.HistoryItem, board.HistoryCursor, error) {
 	return f.TileHistory(ctx, board.Point{X: 1, Y: 2}, from, limit)
+}
+
+// BoardAt is the board with one chunk; it is settled before the year 2001.
+func (f *fakeSystem) BoardAt(ctx context.Context, atMs int64) (*board.PastBoard, error) {
+	f.mu.Lock()
+	f.pasts++
+	block, settings := f.pastBlock, f.settings.Settings
+	f.mu.Unlock()
+	if block != nil {
+		select {
+		case <-block:
+		case <-ctx.Done():
+		}
+	}
+	tiles := new(board.Tiles)
+	tiles[3] = board.Colour(atMs / 1000 % 16)
+	return &board.PastBoard{Settings: settings, Chunks: []board.PastChunk{{Sequence: 7, Tiles: tiles}}, Settled: atMs < 978_307_200_000}, f.tileErr
+}
+
+func (f *fakeSystem) Heat(_ context.Context, fromMs, toMs int64) (*board.Heat, error) {
+	h := &board.Heat{Width: 3, Height: 1, Counts: []uint32{0, 1, uint32(toMs-fromMs) / 60_000}}
+	return h, f.tileErr
 }
 
 func (f *fakeSystem) Settings() board.SettingsRecord {
@@ -327,7 +351,7 @@ func newServerWith(t testing.TB, change func(*Config), with func(*Deps)) (*Serve
 	}
 	fake, reg, logs := newFakeSystem(), prometheus.NewRegistry(), &logBuffer{}
 	deps := Deps{
-		Sessions: fake, Placer: fake, Board: fake, Admin: fake, History: fake, Exporter: &fakeExporter{text: "ts\n"}, Keeper: fake, Registry: reg,
+		Sessions: fake, Placer: fake, Board: fake, Admin: fake, History: fake, Past: fake, Exporter: &fakeExporter{text: "ts\n"}, Keeper: fake, Registry: reg,
 		Log: slog.New(slog.NewTextHandler(logs, nil)),
 	}
 	deps.Face = func(host *FaceHost) (Face, error) {
@@ -640,7 +664,7 @@ func frame(bits byte, payload []byte) []byte {
 func tryNew(cfg Config) error {
 	fake := newFakeSystem()
 	_, err := New(cfg, Deps{
-		Sessions: fake, Placer: fake, Board: fake, Admin: fake, History: fake, Keeper: fake, Registry: prometheus.NewRegistry(), Log: slog.New(slog.DiscardHandler),
+		Sessions: fake, Placer: fake, Board: fake, Admin: fake, History: fake, Past: fake, Keeper: fake, Registry: prometheus.NewRegistry(), Log: slog.New(slog.DiscardHandler),
 	})
 	return err
 }

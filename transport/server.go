@@ -87,6 +87,7 @@ type Deps struct {
 	Board    BoardReader
 	Admin    Admin
 	History  Historian
+	Past     Past
 	Invites  Invites // with AuthInvite
 	Keeper   Keeper
 	Exporter Exporter
@@ -118,6 +119,7 @@ type Server struct {
 	origins map[string]bool // allowed besides the own host, as "https://example.org:444"
 	salt    string          // of ETags: another run of a process never repeats one
 	board   boardCache
+	past    pastCache
 	page    *page
 	policy  string  // Content-Security-Policy of the page
 	face    Face    // of 2017; nil for none
@@ -142,7 +144,7 @@ func New(cfg Config, deps Deps) (*Server, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	if deps.Sessions == nil || deps.Placer == nil || deps.Board == nil || deps.Admin == nil || deps.History == nil || deps.Keeper == nil || deps.Log == nil || deps.Registry == nil {
+	if deps.Sessions == nil || deps.Placer == nil || deps.Board == nil || deps.Admin == nil || deps.History == nil || deps.Past == nil || deps.Keeper == nil || deps.Log == nil || deps.Registry == nil {
 		return nil, errors.New("transport: a dependency is missing")
 	}
 	if (cfg.Auth == AuthInvite) != (deps.Invites != nil) {

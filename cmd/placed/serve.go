@@ -18,6 +18,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"github.com/placed-board/placed/actors"
+	"github.com/placed-board/placed/archive"
 	"github.com/placed-board/placed/board"
 	"github.com/placed-board/placed/client/web"
 	"github.com/placed-board/placed/store"
@@ -117,7 +118,7 @@ func (c *serveCommand) live(ctx context.Context, s *streams) (again bool, err er
 	net.serveWith(system)
 	keeper := &keeper{dir: c.DataDir, store: st, system: system, log: log, again: make(chan struct{}, 1)}
 	deps := transport.Deps{
-		Sessions: system, Placer: system, Board: system, Admin: system, History: system, Keeper: keeper, Exporter: exporter{st}, Log: log, Registry: registry,
+		Sessions: system, Placer: system, Board: system, Admin: system, History: system, Past: archive.NewPast(st, system.SettingsHistory), Keeper: keeper, Exporter: exporter{st}, Log: log, Registry: registry,
 		Face: face2017(config, system, registry),
 	}
 	closeInvites, err := c.openInvites(ctx, st, actorsConfig.Node, &deps)
