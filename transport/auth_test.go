@@ -82,6 +82,7 @@ func TestBadTokensOfAProvider(t *testing.T) {
 	h := startJWT(t, func(cfg *Config) { cfg.JWTCookie = "provider_token" })
 	// A token of the same board when everybody could take a name.
 	open := newSigner(testKey, AuthOpen).seal("Zoë", false, time.Now().Add(time.Hour))
+	invited := newSigner(testKey, AuthInvite).seal("Zoë", false, time.Now().Add(time.Hour))
 	for name, c := range map[string]struct{ token, reason string }{
 		"expired":         {provide(t, "Zoë", -time.Minute), tokenExpired},
 		"cut":             {provide(t, "Zoë", time.Hour)[:60], string(outside.ReasonMalformed)},
@@ -89,6 +90,7 @@ func TestBadTokensOfAProvider(t *testing.T) {
 		"huge":            {strings.Repeat("a.", outside.TokenBytesMax/2+1), string(outside.ReasonLong)},
 		"a name for none": {provide(t, "anon-x", time.Hour), string(outside.ReasonUser)},
 		"of open times":   {open, tokenForged},
+		"of an invite":    {invited, tokenForged},
 	} {
 		before := h.count("placed_bad_tokens_total", "reason", c.reason)
 		auth := "Authorization: Bearer " + c.token
@@ -100,7 +102,7 @@ func TestBadTokensOfAProvider(t *testing.T) {
 		if n := h.count("placed_bad_tokens_total", "reason", c.reason); n != before+3 {
 			t.Errorf("%s: %v counted as %s", name, n-before, c.reason)
 		}
-		if name == "of open times" {
+		if c.token == open || c.token == invited {
 			continue
 		}
 		wantProblem(t, name, h.do("POST", "/api/v1/session", "", auth), 401, problemToken)
