@@ -224,6 +224,38 @@ func TestRevokedElsewhere(t *testing.T) {
 	useFails(t, there, invite.ID, "", board.ErrInviteRevoked)
 }
 
+// TestLostDuel: another node's event comes first, and what was decided is decided anew in its light.
+func TestLostDuel(t *testing.T) {
+	st := mem.New()
+	k := open(t, st)
+	id := makeInvites(t, k, board.InviteRequest{Count: 1})[0].ID
+	lose := func(version uint64, e event) {
+		t.Helper()
+		value, err := e.encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		rival := &store.Commit{Partition: store.Invites(), Head: store.Head{Version: version, Attempt: 7}, Rows: []store.Row{{Value: value}}}
+		var commits atomic.Int64
+		st.SetScript(func(c mem.Call) mem.Outcome {
+			if c.Op == mem.OpCommit && commits.Add(1) == 1 {
+				return mem.Conflict(rival)
+			}
+			return mem.Normal()
+		})
+	}
+	lose(2, event{Kind: kindTaken, IDs: []string{id}, Names: []board.UserID{"Bob"}, AtMs: 1})
+	use(t, k, id, "Ann", "Bob") // the same person's other device was faster
+	lose(3, event{Kind: kindMade, IDs: []string{"00000000000000aa"}, Names: []board.UserID{"Cleo"}, AtMs: 1})
+	if list := makeInvites(t, k, board.InviteRequest{Count: 1}); list[0].State(1) != "open" || len(k.ListInvites()) != 3 {
+		t.Errorf("%+v of %+v", list, k.ListInvites())
+	}
+	lose(5, event{Kind: kindRevoked, IDs: []string{id}, AtMs: 1})
+	if gone, err := k.RevokeInvites(t.Context(), []string{"Bob", "Cleo"}, "zoe", ""); err != nil || len(gone) != 1 || gone[0].Name != "Cleo" {
+		t.Errorf("%+v %v", gone, err)
+	}
+}
+
 // TestUnknownOutcomes has commits end in every way that a store can end them: an invite is made once, or not at all.
 func TestUnknownOutcomes(t *testing.T) {
 	for name, outcome := range map[string]func() mem.Outcome{
