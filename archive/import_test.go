@@ -122,9 +122,44 @@ func TestImportKeepsTimesUsersAndOrder(t *testing.T) {
 	if len(got) != len(want) {
 		t.Fatalf("%d placements, want %d", len(got), len(want))
 	}
+	walkHistories(t, st, want)
 	settings, err := ReadSettings(t.Context(), st)
 	if err != nil || len(settings) != 2 || settings[0].State != board.StateLoading || settings[1].State != board.StateOpen || settings[1].Why != settings[0].Why {
 		t.Fatalf("settings %+v, %v", settings, err)
+	}
+}
+
+// walkHistories walks each user's history backwards, page by page: it is that of the sorted rows.
+func walkHistories(t *testing.T, st store.Store, rows []string) {
+	t.Helper()
+	byUser := map[board.UserID][]string{}
+	for _, line := range rows {
+		user := board.UserID(strings.Split(line, ",")[1])
+		byUser[user] = append(byUser[user], line)
+	}
+	for user, want := range byUser {
+		value, err := st.Row(t.Context(), store.Shard(user.Shard()), string(user))
+		if err != nil {
+			t.Fatal(err)
+		}
+		row, err := store.DecodeUserRow(value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for at := board.NewestIn(row.Newest); !at.End() && len(got) <= len(want); {
+			var page []board.Placement
+			if page, at, err = store.UserHistory(t.Context(), st, user, at, 7); err != nil {
+				t.Fatal(err)
+			}
+			for _, p := range page {
+				got = append(got, fmt.Sprintf("%d,%s,%d,%d,%d", p.AtMs, p.User, p.Point().X, p.Point().Y, p.Colour))
+			}
+		}
+		slices.Reverse(got)
+		if !slices.Equal(got, want) {
+			t.Fatalf("the history of %s has %d placements, want %d, or others", user, len(got), len(want))
+		}
 	}
 }
 
@@ -137,7 +172,7 @@ func TestInterruptedImportGoesOn(t *testing.T) {
 	}
 	want := content(t, whole)
 	cut := errors.New("cut off")
-	for at := int64(0); at < 80; at += 1 + at/6 {
+	for at := int64(0); at < 10_000; at += 1 + at/3 {
 		core := mem.NewCore()
 		st := mem.Open(core)
 		var commits atomic.Int64

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -47,6 +48,15 @@ type loading struct {
 	state   *store.BlockState
 	written uint64 // version of the journal when the import began
 	pending []board.Placement
+	maybe   [64]uint64 // bits of the users in pending, by their numbers: a bit that is not set saves a look
+}
+
+// holds reports whether the commit that the block is at has a placement of the user.
+func (b *loading) holds(user uint32, name board.UserID) bool {
+	if b.maybe[user/64%64]&(1<<(user%64)) == 0 {
+		return false
+	}
+	return slices.ContainsFunc(b.pending, func(p board.Placement) bool { return p.User == name })
 }
 
 // sealed is a commit on its way.
@@ -110,6 +120,13 @@ func (l *loader) merge(records *merge) error {
 		if err != nil {
 			return err
 		}
+		if l.newest[r.user()].Block != b.id && b.holds(r.user(), l.im.users[r.user()]) {
+			// The user has placed here, elsewhere and here again. A walk backwards comes to a commit, not to a placement in it
+			// (ADR 0010): both in one commit, it would go round in a circle.
+			if err := l.seal(b); err != nil {
+				return err
+			}
+		}
 		l.place(b, &r)
 		if len(b.pending) == commitPlacements {
 			if err := l.seal(b); err != nil {
@@ -149,6 +166,7 @@ func (l *loader) place(b *loading, r *record) {
 		Nonce: r.position(), AtMs: r.atMs(), SettingsVersion: 1, UserPrevious: l.newest[r.user()],
 	}
 	l.newest[r.user()] = board.Entry{Block: b.id, Version: version}
+	b.maybe[r.user()/64%64] |= 1 << (r.user() % 64)
 	chunk := b.state.Chunks[p.Chunk.Slot()]
 	if chunk == nil {
 		chunk = new(store.ChunkState)
@@ -166,6 +184,7 @@ func (l *loader) place(b *loading, r *record) {
 // seal hands the block's commit to its committer.
 func (l *loader) seal(b *loading) error {
 	b.state.Version++
+	clear(b.maybe[:])
 	s := sealed{block: b.id, version: b.state.Version, commit: store.BlockCommit{Placements: b.pending}, written: b.state.Version == b.written}
 	if b.state.Version < b.written {
 		b.pending = b.pending[:0]

@@ -73,6 +73,7 @@ type verifier struct {
 	seen    [board.Shards][]uint64 // tickets, as commit<<16 | index
 	newest  []turn                 // of each user, set by throttle
 	chains  []userChain            // of each user
+	here    map[board.UserID]bool  // users of the commit that is looked at
 }
 
 // turn is what the throttle needs of one user placement.
@@ -159,6 +160,7 @@ func (v *verifier) apply(b board.BlockID, state *BlockState, version uint64, com
 		}
 		v.add(b, version, p)
 	}
+	v.circles(b, version, commit)
 	// One placement at a time, so that the board can be compared at every sequence.
 	for i := range commit.Placements {
 		one := BlockCommit{Placements: commit.Placements[i : i+1]}

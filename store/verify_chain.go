@@ -72,3 +72,26 @@ func (v *verifier) compareChain(user board.UserID, r *UserRow, id uint32) {
 	}
 	v.violate("I6", "user %q: a walk back from %v does not find exactly the user's placements", user, key)
 }
+
+// circles checks the placements of a user that stand in one commit, as an import's may: each but the first names this very
+// commit. A walk comes to a commit and takes the newest of them; one that named another commit in between would lead it back
+// here for ever, which the sums of a chain do not show.
+func (v *verifier) circles(b board.BlockID, version uint64, commit *BlockCommit) {
+	if len(commit.Placements) < 2 {
+		return
+	}
+	if v.here == nil {
+		v.here = map[board.UserID]bool{}
+	}
+	clear(v.here)
+	for i := range commit.Placements {
+		p := &commit.Placements[i]
+		if p.Kind != board.KindUser && p.Kind != board.KindImport {
+			continue
+		}
+		if v.here[p.User] && p.UserPrevious.Version != 0 && p.UserPrevious != (board.Entry{Block: b, Version: version}) {
+			v.violate("I6", "user %q: %v commit %d has two of the user's placements, and another commit's between them", p.User, Block(b), version)
+		}
+		v.here[p.User] = true
+	}
+}

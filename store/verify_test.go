@@ -228,3 +228,33 @@ func TestVerifyKeepsItsReportShort(t *testing.T) {
 		t.Errorf("%d violations listed of %d, want %d of 300", len(report.Violations), report.Count, store.ViolationsMax)
 	}
 }
+
+// TestVerifyFindsCircles: a user's placements here, elsewhere and here again must not stand in one commit: a walk backwards would
+// come to that commit for ever, while the sums of the chain are right.
+func TestVerifyFindsCircles(t *testing.T) {
+	here, there := board.Point{X: 1, Y: 1}, board.Point{X: 501, Y: 1}
+	place := func(at board.Point, sequence uint64, previous board.Entry) board.Placement {
+		return board.Placement{
+			Chunk: at.Chunk(), Tile: uint16(at.Tile() + int(sequence)), Sequence: sequence, User: "ada", AtMs: int64(sequence),
+			SettingsVersion: 1, Kind: board.KindImport, UserPrevious: previous,
+		}
+	}
+	first, second := board.Entry{Block: here.Block(), Version: 1}, board.Entry{Block: there.Block(), Version: 1}
+	st := mem.New()
+	commit := func(p store.Partition, key string, value []byte) {
+		t.Helper()
+		c := &store.Commit{Partition: p, Head: store.Head{Version: 1, Attempt: 1}, Rows: []store.Row{{Key: key, Value: value}}}
+		if r, err := st.Commit(t.Context(), c); err != nil || !r.Applied {
+			t.Fatalf("%+v, %v", r, err)
+		}
+	}
+	commit(store.Block(here.Block()), "", (&store.BlockCommit{Placements: []board.Placement{place(here, 1, board.Entry{}), place(here, 2, second)}}).AppendTo(nil))
+	commit(store.Block(there.Block()), "", (&store.BlockCommit{Placements: []board.Placement{place(there, 1, first)}}).AppendTo(nil))
+	commit(store.Shard(board.UserID("ada").Shard()), "ada", (&store.UserRow{Newest: first}).AppendTo(nil))
+	report, err := store.Verify(t.Context(), st, store.VerifyOptions{Settings: func(context.Context) ([]board.SettingsRecord, error) {
+		return []board.SettingsRecord{{Settings: board.DefaultSettings()}}, nil
+	}})
+	if err != nil || report.Count != 1 || !strings.Contains(report.Violations[0].What, "between them") {
+		t.Fatalf("%+v, %v", report, err)
+	}
+}
