@@ -44,6 +44,13 @@ func TestNginxInFront(t *testing.T) {
 	site := configuration(t, "nginx.conf", map[string]string{
 		cacheNodeInConfig: hostOf(n.url), "listen 80;": "listen " + address + ";", "/var/cache/nginx/placed": filepath.Join(dir, "cache"),
 	})
+	c := startCache(t, n, address, program(t, "nginx"), nginxArgs(t, dir, site)...)
+	c.test()
+}
+
+// nginxArgs writes what stands around a site's configuration, and returns the arguments of an nginx that serves it.
+func nginxArgs(t *testing.T, dir, site string) []string {
+	t.Helper()
 	user := ""
 	if os.Getuid() == 0 {
 		user = "user root;\n" // the folders of a test are not for everybody
@@ -56,8 +63,7 @@ func TestNginxInFront(t *testing.T) {
 	if err := os.WriteFile(path, []byte(main+site+"}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	c := startCache(t, n, address, program(t, "nginx"), "-p", dir, "-e", "stderr", "-c", path)
-	c.test()
+	return []string{"-p", dir, "-e", "stderr", "-c", path}
 }
 
 func TestVarnishInFront(t *testing.T) {
@@ -117,31 +123,7 @@ type cache struct {
 
 func startCache(t *testing.T, n *node, address, binary string, args ...string) *cache {
 	t.Helper()
-	cmd := exec.Command(binary, args...)
-	cmd.SysProcAttr = childAttributes()
-	log := &output{}
-	cmd.Stdout, cmd.Stderr = log, log
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan struct{})
-	go func() {
-		_ = cmd.Wait()
-		close(ended)
-	}()
-	t.Cleanup(func() {
-		_ = cmd.Process.Signal(syscall.SIGTERM)
-		select {
-		case <-ended:
-		case <-time.After(stopWithin):
-			_ = cmd.Process.Kill()
-			<-ended
-			t.Errorf("%s did not end", binary)
-		}
-		if t.Failed() {
-			t.Logf("%s said:\n%s", binary, tail(log.String(), 4000))
-		}
-	})
+	ended, log := startProgram(t, binary, args...)
 	c := &cache{t: t, node: n, url: "http://" + address}
 	c.http = &http.Client{Timeout: cacheClientsWait, Transport: &http.Transport{DisableCompression: true, MaxIdleConnsPerHost: cacheClients}}
 	t.Cleanup(c.http.CloseIdleConnections)
@@ -160,6 +142,37 @@ func startCache(t *testing.T, n *node, address, binary string, args ...string) *
 		return err == nil && res.StatusCode == http.StatusOK
 	})
 	return c
+}
+
+// startProgram runs a server of the system until the test ends.
+func startProgram(t *testing.T, binary string, args ...string) (ended <-chan struct{}, log *output) {
+	t.Helper()
+	cmd := exec.Command(binary, args...)
+	cmd.SysProcAttr = childAttributes()
+	log = &output{}
+	cmd.Stdout, cmd.Stderr = log, log
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	gone := make(chan struct{})
+	go func() {
+		_ = cmd.Wait()
+		close(gone)
+	}()
+	t.Cleanup(func() {
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+		select {
+		case <-gone:
+		case <-time.After(stopWithin):
+			_ = cmd.Process.Kill()
+			<-gone
+			t.Errorf("%s did not end", binary)
+		}
+		if t.Failed() {
+			t.Logf("%s said:\n%s", binary, tail(log.String(), 4000))
+		}
+	})
+	return gone, log
 }
 
 // get asks through the cache, with header lines as "Name: value".

@@ -21,7 +21,7 @@ type importCommand struct {
 	Files   []string `arg:"" optional:"" type:"path" help:"CSV files in a shape of 2017, 2022 or 2023, plain or gzip; of a directory all *.csv, *.csv.gz and *.csv.gzip."`
 	DataDir string   `default:"./placed-data" type:"path" help:"Directory of the embedded store; it holds no board yet."`
 
-	Origin  string `placeholder:"X,Y" help:"Coordinate in the files that becomes tile (0,0): -1500,-1000 for 2023, else 0,0."`
+	Origin  string `placeholder:"X,Y" help:"Coordinate in the files that becomes tile (0,0): --origin=-1500,-1000 for 2023, else 0,0."`
 	Width   int    `help:"Tiles, 1 to 10000 (2017: 1000, 2022: 2000, 2023: 3000)."`
 	Height  int    `help:"Tiles, 1 to 10000 (2017: 1000, 2022 and 2023: 2000)."`
 	Palette string `type:"path" placeholder:"FILE" help:"JSON list of {\"name\",\"rgb\"}; without it the 16 colours of 2017, or the 32 of 2022."`
@@ -79,6 +79,9 @@ func (c *importCommand) Run(ctx context.Context, s *streams) (err error) {
 		return c.explain(ctx, err)
 	}
 	took := time.Since(begun)
+	if report.Resumed {
+		fmt.Fprintln(s.out, "went on with an interrupted import of the same files")
+	}
 	fmt.Fprintf(s.out, "imported %d placements of %d users from %d rows, %s to %s, in %v (%.0f rows/s); %d rows left out\n", report.Placements, report.Users,
 		report.Rows, at(report.FirstMs), at(report.LastMs), took.Round(100*time.Millisecond), float64(report.Rows)/took.Seconds(), report.BadRows)
 	fmt.Fprintf(s.out, "the board (epoch %016x) is open: placed --data-dir %s\n", report.Epoch, c.DataDir)

@@ -32,6 +32,7 @@ type commands struct {
 	Bytes       bytesCommand       `cmd:"" help:"Bytes on the wire per placement and session."`
 	Restart     restartCommand     `cmd:"" help:"Time to be ready again with long journals, after a clean stop and after kill -9."`
 	SlowReaders slowReadersCommand `cmd:"" help:"What stopped readers cost the others."`
+	Import      importCommand      `cmd:"" help:"Import and export of a history of the size of 2017: time, memory, and whether the board is right."`
 	Generate    generateCommand    `cmd:"" help:"Write a history in the shape of 2017, for import."`
 	Echo        echoCommand        `cmd:"" help:"Baseline: round trips of a bare websocket echo."`
 	Pebble      pebbleCommand      `cmd:"" help:"Baseline: the embedded store alone, two durable commits per placement."`

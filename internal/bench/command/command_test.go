@@ -202,3 +202,26 @@ func TestStormAgainstARealNode(t *testing.T) {
 		}
 	}
 }
+
+// TestImport goes through a small history: everything but the rate, which a moment's work says nothing about, passes.
+func TestImport(t *testing.T) {
+	code, stdout, stderr := bench(t, "import", "--rows", "20000", "--results", filepath.Join(t.TempDir(), "results.json"))
+	for _, line := range []string{"bytes resident during the import", "violations found by the server's own replay of its journals  0 in 20000 placements"} {
+		if !strings.Contains(stdout, line) {
+			t.Errorf("code %d: no line %q in\n%s%s", code, line, stdout, stderr)
+		}
+	}
+	if strings.Contains(stdout, "FAIL     violations") {
+		t.Errorf("a broken invariant:\n%s", stdout)
+	}
+}
+
+// TestGenerateRepeats: a seed makes one history.
+func TestGenerateRepeats(t *testing.T) {
+	_, one, _ := bench(t, "generate", "--out", "-", "--rows", "1000", "--users", "50")
+	_, two, _ := bench(t, "generate", "--out", "-", "--rows", "1000", "--users", "50")
+	_, other, _ := bench(t, "generate", "--out", "-", "--rows", "1000", "--users", "50", "--seed", "2")
+	if one != two || one == other || strings.Count(one, "\n") != 1001 {
+		t.Errorf("histories of %d, %d and %d bytes", len(one), len(two), len(other))
+	}
+}

@@ -58,7 +58,7 @@ type Node struct {
 
 // Start builds the program if need be, starts it and waits until it is ready, for at most a minute.
 func Start(ctx context.Context, o Options) (*Node, error) {
-	n := &Node{options: o, binary: o.Binary, DataDir: o.DataDir}
+	n := &Node{options: o, DataDir: o.DataDir}
 	fail := func(err error) (*Node, error) {
 		_ = n.Close()
 		return nil, fmt.Errorf("start a node: %w", err)
@@ -71,12 +71,8 @@ func Start(ctx context.Context, o Options) (*Node, error) {
 	if n.DataDir == "" {
 		n.DataDir = filepath.Join(work, "data")
 	}
-	if n.binary == "" {
-		n.binary = filepath.Join(work, "placed")
-		build := exec.CommandContext(ctx, "go", "build", "-o", n.binary, "github.com/placed-board/placed/cmd/placed")
-		if out, err := build.CombinedOutput(); err != nil {
-			return fail(fmt.Errorf("build placed (run inside its module, or name a binary with --placed): %w\n%s", err, out))
-		}
+	if n.binary, err = Binary(ctx, o.Binary, work); err != nil {
+		return fail(err)
 	}
 	if n.log, err = os.Create(filepath.Join(work, "log")); err != nil {
 		return fail(err)
@@ -85,6 +81,19 @@ func Start(ctx context.Context, o Options) (*Node, error) {
 		return fail(err)
 	}
 	return n, nil
+}
+
+// Binary returns the binary that is named, or builds one in dir.
+func Binary(ctx context.Context, named, dir string) (string, error) {
+	if named != "" {
+		return named, nil
+	}
+	binary := filepath.Join(dir, "placed")
+	build := exec.CommandContext(ctx, "go", "build", "-o", binary, "github.com/placed-board/placed/cmd/placed")
+	if out, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build placed (run inside its module, or name a binary with --placed): %w\n%s", err, out)
+	}
+	return binary, nil
 }
 
 // Start starts the node again after Stop or Kill, with the same folder and on the same ports, and waits until it is ready.
