@@ -442,3 +442,25 @@ func TestResetKeepsWhoMayCome(t *testing.T) {
 	}
 	shut(t, st)
 }
+
+// TestBoardInUseIsNotReplaced: not even when whoever uses it does not know of the lock of the data directory.
+func TestBoardInUseIsNotReplaced(t *testing.T) {
+	archive, home := smallArchive(t)
+	st := open(t, home.Board())
+	if _, err := home.Restore(t.Context(), bytes.NewReader(archive), Audit{}, quiet, nil); !errors.Is(err, store.ErrLocked) {
+		t.Errorf("restored under a node: %v", err)
+	}
+	if err := home.Reset(t.Context(), st, board.SettingsRecord{Settings: board.DefaultSettings()}, nil, Audit{}, quiet); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := home.Settle(); !errors.Is(err, store.ErrLocked) {
+		t.Errorf("settled under a node: %v", err)
+	}
+	if n := whole(t, st); n != 1 {
+		t.Errorf("the board has %d commits", n)
+	}
+	shut(t, st)
+	if replaced, err := home.Settle(); err != nil || replaced == "" {
+		t.Errorf("%q, %v", replaced, err)
+	}
+}

@@ -58,6 +58,9 @@ func (h Home) Settle() (replaced string, err error) {
 		return "", nil
 	}
 	if exists(h.Board()) {
+		if err := h.idle(); err != nil {
+			return "", err
+		}
 		replaced = h.Board() + ".replaced-" + time.Now().UTC().Format("20060102T150405.000")
 		if err := os.Rename(h.Board(), replaced); err != nil {
 			return "", fmt.Errorf("data directory: %w", err)
@@ -67,6 +70,19 @@ func (h Home) Settle() (replaced string, err error) {
 		return "", fmt.Errorf("data directory: %w", err)
 	}
 	return replaced, h.sync()
+}
+
+// idle answers store.ErrLocked when a process has the board open: a placed from before data directories were locked does not hold
+// that lock.
+func (h Home) idle() error {
+	if !exists(h.Board()) {
+		return nil
+	}
+	lock, err := pebble.Lock(h.Board())
+	if err != nil {
+		return err
+	}
+	return lock.Close()
 }
 
 func exists(path string) bool {
@@ -114,6 +130,9 @@ type Audit struct{ By, Why string }
 // the lock. confirm (nil: yes) hears of the manifest before anything is written. An error means that nothing has changed.
 func (h Home) Restore(ctx context.Context, r io.Reader, audit Audit, log *slog.Logger, confirm func(*Manifest) error) (Manifest, error) {
 	var m Manifest
+	if err := h.idle(); err != nil {
+		return m, fmt.Errorf("restore: %w", err)
+	}
 	err := h.stage(func(dir string) (err error) {
 		m, err = extract(r, dir, func(m *Manifest) error {
 			if confirm != nil {
