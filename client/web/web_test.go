@@ -90,6 +90,42 @@ func TestHashSeesEveryChangeOfTheSources(t *testing.T) {
 	note("main.ts renamed")
 }
 
+// keys matches where the sources name a text: t("key") in scripts, data-t="key" in the page.
+var keys = regexp.MustCompile(`(?:\bt\(|data-t="|data-t-label=")"?([a-zA-Z]+\.[a-zA-Z.]+)"`)
+
+// TestTextsExist checks that every text that is named literally has its English words.
+func TestTextsExist(t *testing.T) {
+	body, err := os.ReadFile("lang/en.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	english := map[string]string{}
+	if err := json.Unmarshal(body, &english); err != nil {
+		t.Fatal(err)
+	}
+	names, err := filepath.Glob("src/*.ts")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	for _, name := range append(names, "index.html") {
+		source, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range keys.FindAllSubmatch(source, -1) {
+			found++
+			key := string(m[1])
+			if english[key] == "" && english[key+".other"] == "" {
+				t.Errorf("%s names the text %q, which lang/en.json lacks", name, key)
+			}
+		}
+	}
+	if found < 100 {
+		t.Errorf("only %d texts are named: the check does not see them", found)
+	}
+}
+
 var addresses = regexp.MustCompile(`\b(?:src|href)="([^"]*)"`)
 
 func TestIndexNamesFilesThatExist(t *testing.T) {

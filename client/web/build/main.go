@@ -7,6 +7,7 @@ package main
 import (
 	"bytes"
 	"compress/gzip"
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -50,6 +51,9 @@ func build(dir string) error {
 			return err
 		}
 	}
+	if err := copyTables(filepath.Join(dir, "lang"), filepath.Join(assets, "lang")); err != nil {
+		return err
+	}
 	hash, err := source.Hash(os.DirFS(dir))
 	if err != nil {
 		return err
@@ -58,6 +62,34 @@ func build(dir string) error {
 		return err
 	}
 	return report(filepath.Join(assets, "app.js"), filepath.Join(assets, "app.css"))
+}
+
+// copyTables copies the tables of texts, without their white space; English is in the script.
+func copyTables(from, to string) error {
+	if err := os.MkdirAll(to, 0o755); err != nil {
+		return err
+	}
+	names, err := filepath.Glob(filepath.Join(from, "*.json"))
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if filepath.Base(name) == "en.json" {
+			continue
+		}
+		body, err := os.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		var small bytes.Buffer
+		if err := json.Compact(&small, body); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		if err := os.WriteFile(filepath.Join(to, filepath.Base(name)), small.Bytes(), 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func esbuild(args []string) error {

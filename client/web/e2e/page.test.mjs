@@ -1,208 +1,7 @@
-// What people do with the page, on a desktop and on a phone, against a real server. Run by page_test.go, which says in the
-// environment where things are. Every wait is for a condition and has a bound; a page that logs an error, breaks its
-// Content-Security-Policy or asks another host fails the test that it happens in.
+// What people do with the page, on a desktop and on a phone, against a real server (harness.mjs).
 
 import assert from "node:assert/strict";
-import { randomBytes } from "node:crypto";
-import { join } from "node:path";
-import { after, before, test } from "node:test";
-import { chromium } from "playwright-core";
-
-const { PLACED_URL, PLACED_ADMIN_URL, PLACED_ADMIN_TOKEN, PLACED_CONTROL_URL, PLACED_CHROMIUM, PLACED_ARTIFACTS } = process.env;
-const COOLDOWN_MS = Number(process.env.PLACED_COOLDOWN_MS);
-const WAIT = { timeout: 15_000 };
-const DESKTOP = { viewport: { width: 1280, height: 800 } };
-const PHONE = { viewport: { width: 412, height: 915 }, deviceScaleFactor: 2.625, isMobile: true, hasTouch: true };
-const RED = "229,0,0";
-const BLUE = "0,0,234";
-const WHITE = "255,255,255";
-
-let browser;
-const faults = [];
-let serverAway = false; // a refused connection is no fault then
-
-before(async () => {
-  browser = await chromium.launch({
-    executablePath: PLACED_CHROMIUM,
-    args: ["--no-sandbox", "--disable-gpu", "--disable-background-networking"],
-  });
-});
-after(() => browser?.close());
-
-/** Opens the page as somebody new; name "" stays anonymous. Waits until it is live. */
-async function open(options, name, prepare) {
-  const context = await browser.newContext(options);
-  const page = await context.newPage();
-  page.on("console", (m) => {
-    if (m.type() !== "error" && m.type() !== "warning") return;
-    if (serverAway && /WebSocket|ERR_CONNECTION/.test(m.text())) return;
-    if (/willReadFrequently/.test(m.text())) return; // the tests read the canvas, the page never does
-    faults.push(m.text());
-  });
-  page.on("pageerror", (e) => faults.push(String(e)));
-  page.on("request", (r) => {
-    if (!r.url().startsWith(PLACED_URL) && !/^(data|blob):/.test(r.url())) faults.push(`asked ${r.url()}`);
-  });
-  await page.addInitScript(() => {
-    // Counts animation frames, and writes down every number of pending placements that the board shows.
-    const ask = window.requestAnimationFrame.bind(window);
-    window.frames_ = 0;
-    window.requestAnimationFrame = (fn) => (window.frames_++, ask(fn));
-    window.pending_ = [];
-    document.addEventListener("DOMContentLoaded", () => {
-      const board = document.getElementById("board");
-      new MutationObserver(() => window.pending_.push(board.dataset.pending)).observe(board, { attributeFilter: ["data-pending"] });
-    });
-    document.addEventListener("securitypolicyviolation", (e) => console.error(`policy: ${e.violatedDirective} ${e.blockedURI}`));
-  });
-  await prepare?.(page);
-  await page.goto(PLACED_URL + "/", WAIT);
-  await live(page);
-  if (name !== "") await signIn(page, name);
-  return page;
-}
-
-const live = (page, wait = WAIT) => page.waitForSelector('#status[data-state="live"]', wait);
-const ready = (page) => page.waitForSelector('#timer[data-state="ready"]', WAIT);
-const text = (page, selector) => page.locator(selector).innerText();
-
-async function signIn(page, name) {
-  await page.click("#account");
-  await page.fill("#name", name);
-  await page.click("#account-dialog .primary");
-  await page.waitForFunction((n) => document.getElementById("account").textContent === n, name, WAIT);
-  await live(page);
-  await ready(page);
-}
-
-/** The colour that the canvas shows at a point of the viewport. */
-function pixel(page, x, y) {
-  return page.evaluate(([px, py]) => {
-    const board = document.getElementById("board");
-    const ratio = board.width / board.clientWidth;
-    return [...board.getContext("2d").getImageData(Math.floor(px * ratio), Math.floor(py * ratio), 1, 1).data].slice(0, 3).join();
-  }, [x, y]);
-}
-
-/** Waits until the canvas shows a colour at a point, or a few px beside it where the grid's line runs through the point. */
-async function waitPixel(page, x, y, colour) {
-  await page.waitForFunction(
-    ([px, py, want]) => {
-      const board = document.getElementById("board");
-      const ratio = board.width / board.clientWidth;
-      const context = board.getContext("2d");
-      return [[0, 0], [5, 5], [-5, -5], [5, -5], [-5, 5]].some(([dx, dy]) => {
-        const data = context.getImageData(Math.floor((px + dx) * ratio), Math.floor((py + dy) * ratio), 1, 1).data;
-        return [...data].slice(0, 3).join() === want;
-      });
-    },
-    [x, y, colour],
-    WAIT,
-  );
-}
-
-/** The tile that the coordinates name. */
-async function coords(page) {
-  const m = /\((\d+), (\d+)\)/.exec(await text(page, "#coords"));
-  return m === null ? null : { x: Number(m[1]), y: Number(m[2]) };
-}
-
-async function zoomOf(page) {
-  return Number(/([\d.]+)×/.exec(await text(page, "#coords"))[1]);
-}
-
-/** Waits until the view has stopped moving. */
-async function still(page) {
-  await page.waitForFunction(
-    async () => {
-      const before = window.frames_;
-      await new Promise((resolve) => setTimeout(resolve, 120));
-      return window.frames_ === before;
-    },
-    null,
-    WAIT,
-  );
-}
-
-/** Waits until every device pixel of the viewport is drawn: the browser tells a canvas's size when it shows a frame. */
-async function drawn(page) {
-  const size = () => {
-    const { width, height } = document.getElementById("board");
-    return { canvas: [width, height], want: [innerWidth * devicePixelRatio, innerHeight * devicePixelRatio] };
-  };
-  const fits = `(({ canvas, want }) => canvas.every((v, i) => Math.abs(v - want[i]) <= 1))((${size})())`;
-  await page.waitForFunction(fits, null, WAIT).catch(async (err) => {
-    throw new Error(`not every device pixel is drawn: ${JSON.stringify(await page.evaluate(size))}`, { cause: err });
-  });
-}
-
-/** Taps until a condition of the page holds: on a machine that is busy a tap may last too long to be one. */
-async function tapUntil(page, x, y, condition) {
-  for (let i = 0; ; i++) {
-    await page.touchscreen.tap(x, y);
-    try {
-      return await page.waitForFunction(condition, null, { timeout: 2500 });
-    } catch (err) {
-      if (i === 4) throw err;
-    }
-  }
-}
-
-/** Goes close enough to a point of the viewport to hit single tiles there. */
-async function goClose(page, x, y, touch = false) {
-  const close = () => parseFloat(/([\d.]+)×/.exec(document.getElementById("coords").textContent)[1]) >= 20;
-  if (touch) {
-    await tapUntil(page, x, y, close);
-  } else {
-    await page.mouse.click(x, y);
-    await page.waitForFunction(close, null, WAIT);
-  }
-  await still(page);
-}
-
-async function api(path, init = {}) {
-  const r = await fetch(PLACED_URL + path, init);
-  assert.ok(r.ok, `${path}: ${r.status}`);
-  return r.status === 204 ? null : r.json();
-}
-
-/** Places a tile over HTTP as somebody. */
-async function placeAs(name, x, y, colour) {
-  const { token } = await api(`/api/login/${name}`, { method: "POST" });
-  return api("/api/v1/placements", {
-    method: "POST",
-    headers: { Authorization: `Bearer ${token}`, "Content-Type": "application/json", "Idempotency-Key": randomBytes(8).toString("hex") },
-    body: JSON.stringify({ x, y, colour }),
-  });
-}
-
-/** Changes the board's settings as an operator. */
-async function settings(patch) {
-  const headers = { Authorization: `Bearer ${PLACED_ADMIN_TOKEN}`, "Content-Type": "application/json" };
-  const now = await (await fetch(`${PLACED_ADMIN_URL}/admin/v1/settings`, { headers })).json();
-  const body = JSON.stringify({ base: now.version, patch, by: "e2e", why: "test" });
-  const r = await fetch(`${PLACED_ADMIN_URL}/admin/v1/settings`, { method: "PUT", headers, body });
-  assert.ok(r.ok, await r.text());
-}
-
-const control = async (what) => assert.ok((await fetch(`${PLACED_CONTROL_URL}/${what}`, { method: "POST" })).ok, what);
-const shot = (page, name) => page.screenshot({ path: join(PLACED_ARTIFACTS, `${name}.png`) });
-
-/** A test that also fails on anything the pages complained of. */
-let checks = 0;
-function check(name, fn) {
-  const number = ++checks;
-  test(name, { timeout: 100_000 }, async () => {
-    faults.length = 0;
-    try {
-      await fn();
-    } catch (err) {
-      for (const [page, what] of [[desktop, "desktop"], [phone, "phone"]]) await page?.screenshot({ path: join(PLACED_ARTIFACTS, `failed-${number}-${what}.png`) });
-      throw err;
-    }
-    assert.deepEqual(faults, []);
-  });
-}
+import { api, BLUE, check, control, coords, DESKTOP, drawn, goClose, goTo, live, open, PHONE, pixel, placeAs, ready, RED, settings, shot, still, tapUntil, text, WAIT, waitPixel, WHITE, world, zoomOf } from "./harness.mjs";
 
 let desktop;
 let phone;
@@ -215,6 +14,7 @@ check("the board is shown, small and whole, with its palette and a live connecti
     for (const [dx, c] of [...row].entries()) if (c === "r") await placeAs(`painter${n++}`, 496 + dx, 480 + dy, 5);
   }
   desktop = await open(DESKTOP, "");
+  world.pages.desktop = desktop;
   assert.equal(await text(desktop, "#status-text"), "Live");
   assert.match(await text(desktop, "#account"), /^anon /);
   assert.equal(await desktop.locator("#palette input").count(), 17);
@@ -301,6 +101,7 @@ check("a refusal takes the pending mark away and says why", async () => {
 
 check("the phone: pinch, pan, choose a spot, confirm", async () => {
   phone = await open({ ...PHONE, colorScheme: "dark" }, "bob");
+  world.pages.phone = phone;
   await still(phone);
   await shot(phone, "phone-board");
   assert.deepEqual(await phone.evaluate(() => [document.documentElement.scrollWidth, document.documentElement.scrollHeight]), [412, 915]);
@@ -415,7 +216,7 @@ check("settings arrive without a reload: announcement, frozen, palette, size", a
 check("a restart of the server, in peace and by force, without a reload", async () => {
   await desktop.bringToFront();
   for (const end of ["stop", "kill"]) {
-    serverAway = true;
+    world.serverAway = true;
     await control(end);
     await desktop.waitForSelector('#status[data-state="waiting"]', WAIT);
     assert.match(await text(desktop, "#status-text"), /^Reconnecting in \d+ s · board as of /);
@@ -433,7 +234,7 @@ check("a restart of the server, in peace and by force, without a reload", async 
     if (end === "kill") await desktop.evaluate(() => document.getElementById("retry").click());
     await live(desktop, { timeout: 40_000 }); // the pauses grow while a slow machine starts the server
     await live(phone, { timeout: 40_000 });
-    serverAway = false;
+    world.serverAway = false;
     await desktop.click("#zoom-fit");
     await still(desktop);
     await goTo(desktop, 500, 500);
@@ -441,13 +242,6 @@ check("a restart of the server, in peace and by force, without a reload", async 
   }
   assert.equal(await desktop.evaluate(() => window.mark_), "the same page");
 });
-
-/** Brings a tile to the middle of the viewport by a link. */
-async function goTo(page, x, y, zoom = 24) {
-  await page.evaluate((hash) => (location.hash = "", location.hash = hash), `#${x},${y},${zoom}`);
-  await page.waitForFunction((z) => document.getElementById("coords").textContent.endsWith(` ${z}×`), zoom, WAIT);
-  await still(page);
-}
 
 check("after all this the pages still hold what the node holds", async () => {
   await Promise.all([desktop, phone].map((page) => page.waitForFunction(() => document.documentElement.dataset.divergences !== undefined, null, WAIT)));

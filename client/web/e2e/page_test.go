@@ -15,10 +15,12 @@ const (
 	scriptTimeout = 3 * time.Minute
 )
 
-// TestPageInChromium runs page.test.mjs: see there for what it checks.
+// TestPageInChromium runs people.test.mjs and page.test.mjs, one after the other: see there for what they check.
 func TestPageInChromium(t *testing.T) {
 	s := startServer(t, cooldown)
-	runScript(t, s, "page.test.mjs", t.ArtifactDir())
+	for _, script := range []string{"people.test.mjs", "page.test.mjs"} {
+		runScript(t, s, script, t.ArtifactDir())
+	}
 }
 
 // runScript has node run one of the scripts, which steers Chromium against the server; every check in it must run and pass.

@@ -1,20 +1,26 @@
-// The dialog for signing in with a chosen name and for signing out.
+// The dialog for signing in and out, by the way that the server's configuration names: a chosen name, an invite, or elsewhere.
 
-import { signIn, signOut } from "./api.ts";
+import { signIn, signInByInvite, signOut, type Config } from "./api.ts";
 import { element, setText } from "./dom.ts";
 import { t } from "./i18n.ts";
 import { isNamed, userWords } from "./words.ts";
+
+const INVITE = /^#invite=([\w.~%-]+)/;
 
 export class Account {
   readonly #button = element("account", HTMLButtonElement);
   readonly #dialog = element("account-dialog", HTMLDialogElement);
   readonly #form = element("sign-in", HTMLFormElement);
   readonly #name = element("name", HTMLInputElement);
+  readonly #invite = element("invite", HTMLInputElement);
   readonly #text = element("account-text", HTMLElement);
   readonly #error = element("account-error", HTMLElement);
   readonly #signOut = element("sign-out", HTMLButtonElement);
+  readonly #elsewhere = element("sign-in-elsewhere", HTMLAnchorElement);
+  readonly #submit = element("sign-in-submit", HTMLButtonElement);
   readonly #changed: () => void;
   #user = "";
+  #auth = "open";
 
   /** changed is called after signing in or out: the session has to connect anew. */
   constructor(changed: () => void) {
@@ -26,12 +32,31 @@ export class Account {
     });
     this.#form.addEventListener("submit", (e) => {
       e.preventDefault();
-      const name = this.#name.value.trim();
-      if (name === "") this.#error.textContent = t("account.missing");
-      else void this.#try(() => signIn(name));
+      this.#signIn();
     });
     this.#signOut.addEventListener("click", () => void this.#try(signOut));
     this.show("");
+    this.setConfig({ auth: "open", signInURL: "", online: 0 }); // until the server has said how
+    this.#takeInvite();
+  }
+
+  /** Takes how people sign in. */
+  setConfig(c: Config): void {
+    this.#auth = c.auth;
+    const here = c.auth === "open" || c.auth === "invite";
+    for (const e of this.#form.querySelectorAll<HTMLElement>("[data-auth]")) e.hidden = !e.dataset["auth"]!.split(" ").includes(c.auth);
+    this.#elsewhere.hidden = here || c.signInURL === "";
+    if (c.signInURL !== "") this.#elsewhere.href = c.signInURL;
+    this.#submit.hidden = !here;
+  }
+
+  /** An invite's link opens the dialog; the address forgets it at once, so that nobody copies it by accident. */
+  #takeInvite(): void {
+    const m = INVITE.exec(location.hash);
+    if (m === null) return;
+    this.#invite.value = m[1]!;
+    history.replaceState(history.state, "", location.pathname + location.search);
+    this.open();
   }
 
   /** Shows who is signed in; "" for nobody. */
@@ -45,11 +70,25 @@ export class Account {
   open(): void {
     this.#error.textContent = "";
     const named = isNamed(this.#user);
-    this.#signOut.hidden = !named;
-    setText(this.#text, named ? t("account.you", { user: this.#user }) : t("account.choose"));
+    this.#signOut.hidden = !named || (this.#auth !== "open" && this.#auth !== "invite");
+    const how = this.#auth === "open" ? "account.choose" : this.#auth === "invite" ? "account.byInvite" : "account.elsewhere";
+    setText(this.#text, named ? t(this.#auth === "open" ? "account.you" : "account.youAre", { user: this.#user }) : t(how));
     this.#name.value = "";
-    this.#dialog.showModal();
-    this.#name.focus();
+    if (!this.#dialog.open) this.#dialog.showModal();
+    (this.#auth === "invite" && this.#invite.value === "" ? this.#invite : this.#name).focus();
+  }
+
+  #signIn(): void {
+    const name = this.#name.value.trim();
+    const invite = this.#invite.value.trim();
+    if (this.#auth === "invite") {
+      if (invite === "") this.#error.textContent = t("account.inviteMissing");
+      else void this.#try(() => signInByInvite(invite, name));
+    } else if (name === "") {
+      this.#error.textContent = t("account.missing");
+    } else {
+      void this.#try(() => signIn(name));
+    }
   }
 
   async #try(action: () => Promise<void>): Promise<void> {

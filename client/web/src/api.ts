@@ -66,6 +66,44 @@ export function overviewURL(): string {
   return url("overview.png").href;
 }
 
+/** What is the same for everybody and not in the settings. */
+export interface Config {
+  readonly auth: string; // how people sign in: open, invite, jwt, proxy
+  readonly signInURL: string; // where, when that is not here; "" otherwise
+  readonly online: number;
+}
+
+export async function fetchConfig(): Promise<Config> {
+  const r = await fetch(url("config"), { cache: "no-cache" });
+  if (!r.ok) throw await problem(r);
+  const c = (await r.json()) as Record<string, unknown>;
+  const link = String(c["sign_in_url"] ?? "");
+  return { auth: String(c["auth"] ?? "open"), signInURL: /^https?:\/\//.test(link) || link.startsWith("/") ? link : "", online: Number(c["online"] ?? 0) };
+}
+
+/** One placement of a tile's past. */
+export interface PastTile extends TileDetails {
+  readonly sequence: number;
+}
+
+/** The newest placements of a tile, the newest first. */
+export async function fetchTileHistory(x: number, y: number, limit: number): Promise<PastTile[]> {
+  const r = await fetch(url(`tiles/${x}/${y}/history?limit=${limit}`), { cache: "no-store" });
+  if (!r.ok) throw await problem(r);
+  const page = (await r.json()) as { items?: Record<string, unknown>[] };
+  return (page.items ?? []).map((t) => ({
+    placed: true, colour: Number(t["colour"] ?? 0), user: String(t["user"] ?? ""), atMs: Number(t["at_ms"] ?? 0), kind: String(t["kind"] ?? "user"),
+    sequence: Number(t["sequence"] ?? 0),
+  }));
+}
+
+/** Signs in by an invite (the link, or what stands in it); the name counts at its first use. */
+export async function signInByInvite(invite: string, name: string): Promise<void> {
+  const body = JSON.stringify(name === "" ? { invite } : { invite, name });
+  const r = await fetch(url("invite"), { method: "POST", headers: { "Content-Type": "application/json" }, body });
+  if (!r.ok) throw await problem(r);
+}
+
 /** Signs in with a chosen name; the next connection is that user's. */
 export async function signIn(name: string): Promise<void> {
   const r = await fetch(new URL(`api/login/${encodeURIComponent(name)}`, document.baseURI), { method: "POST" });

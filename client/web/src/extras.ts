@@ -11,6 +11,7 @@ import { display, word } from "./colours.ts";
 import type { Point } from "./grid.ts";
 import { Heat } from "./heat.ts";
 import { t } from "./i18n.ts";
+import { learnChosen } from "./language.ts";
 import { Menu } from "./menu.ts";
 import { Minimap } from "./minimap.ts";
 import { Overview } from "./overview.ts";
@@ -20,6 +21,7 @@ import { download, saveBoard } from "./save.ts";
 import type { Session } from "./session.ts";
 import { sentWhole, type Settings } from "./settings.ts";
 import type { Stage } from "./stage.ts";
+import { Tracing } from "./tracing.ts";
 import type { UI } from "./ui.ts";
 
 /** The address follows the view when it has rested for so long. */
@@ -31,11 +33,13 @@ export class Extras {
   readonly bell = new Bell();
   readonly heat = new Heat();
   readonly menu: Menu;
+  readonly tracing: Tracing;
   readonly #session: Session;
   readonly #stage: Stage;
   readonly #palette: Palette;
   readonly #ui: UI;
   readonly #prefs: Prefs;
+  readonly #relabel: () => void;
   readonly #minimap: Minimap;
   readonly #heatLayer = new HeatLayer(this.heat);
   readonly #overview = new Overview({
@@ -50,12 +54,14 @@ export class Extras {
   #addressed = false; // an address is followed, or written: the view is somebody's choice
   #followTimer = 0;
 
-  constructor(session: Session, stage: Stage, palette: Palette, ui: UI, prefs: Prefs) {
+  /** relabel is called when another language is spoken. */
+  constructor(session: Session, stage: Stage, palette: Palette, ui: UI, prefs: Prefs, relabel: () => void) {
     this.#session = session;
     this.#stage = stage;
     this.#palette = palette;
     this.#ui = ui;
     this.#prefs = prefs;
+    this.#relabel = relabel;
     this.#minimap = new Minimap(session.board, stage.camera, (x, y) => {
       this.follow(false);
       stage.goTo({ x, y, zoom: stage.camera.view.zoom });
@@ -67,8 +73,16 @@ export class Extras {
       random: () => this.random(),
       copyLink: () => void this.copyLink(),
       save: () => void this.#save(),
+      template: () => this.tracing.open(),
       follow: (on) => this.follow(on),
       chosen: (name) => this.#chosen(name),
+    });
+    this.tracing = new Tracing(session, stage, ui, {
+      goTo: (x, y, colour) => {
+        if (colour !== null && colour !== palette.colour) palette.pick(colour);
+        this.goTo({ x, y });
+      },
+      copy: (link) => void this.#copy(link),
     });
     window.addEventListener("hashchange", () => this.#followAddress());
     window.addEventListener("pointerdown", () => this.bell.sound && this.bell.prepare(), { once: true });
@@ -80,6 +94,7 @@ export class Extras {
     const first = this.#settings === null;
     this.#settings = s;
     this.#recolour();
+    this.tracing.setSettings(s);
     this.#overview.keep(!sentWhole(s));
     if (!first || this.#followAddress(0)) return;
     if (!sentWhole(s)) {
@@ -140,7 +155,10 @@ export class Extras {
   }
 
   async copyLink(): Promise<void> {
-    const link = new URL(formatHash(this.#stage.camera.view, restOfHash(location.hash)), location.href).href;
+    await this.#copy(new URL(formatHash(this.#stage.camera.view, restOfHash(location.hash)), location.href).href);
+  }
+
+  async #copy(link: string): Promise<void> {
     try {
       await navigator.clipboard.writeText(link); // there is none on plain HTTP in a LAN
       this.#ui.toast(t("menu.copied"));
@@ -197,6 +215,7 @@ export class Extras {
         this.#apply();
       });
     }
+    if (name === "language") void learnChosen(this.#prefs.language).then(() => this.#relabel());
     this.#apply();
   }
 

@@ -7,7 +7,7 @@ import english from "../lang/en.json";
 export type Table = Readonly<Record<string, string>>;
 
 /** The languages that the page speaks, by their codes; the first is built in. */
-export const LANGUAGES = ["en"] as const;
+export const LANGUAGES = ["en", "pl", "es", "de", "fr"] as const;
 export type Language = (typeof LANGUAGES)[number];
 
 let language: Language = "en";
@@ -34,6 +34,16 @@ export function choose(wanted: readonly string[]): Language {
     if (found !== undefined) return found;
   }
   return "en";
+}
+
+/** What a language is called by those who speak it. */
+export const LANGUAGE_NAMES: Readonly<Record<Language, string>> = { en: "English", pl: "Polski", es: "Español", de: "Deutsch", fr: "Français" };
+
+/** Fetches a language's table from this server and speaks it; stays with what is spoken when there is none to be had. */
+export async function learn(code: Language): Promise<void> {
+  if (code === "en") return speak("en", english);
+  const r = await fetch(new URL(`lang/${code}.json`, import.meta.url));
+  if (r.ok) speak(code, (await r.json()) as Table);
 }
 
 /** A text; the number n decides its form where it has several. English stands in for what a table lacks. */

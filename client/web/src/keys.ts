@@ -2,7 +2,7 @@
 // layout; letters go by what they print.
 
 export type Key =
-  | { readonly kind: "enter" | "escape" | "zoomIn" | "zoomOut" | "inspect" | "grid" | "heat" | "menu" | "pan" }
+  | { readonly kind: "enter" | "escape" | "zoomIn" | "zoomOut" | "inspect" | "grid" | "heat" | "menu" | "pan" | "nextWrong" }
   | { readonly kind: "move"; readonly dx: number; readonly dy: number } // of the cursor, in tiles
   | { readonly kind: "colour"; readonly index: number };
 
@@ -48,6 +48,8 @@ export function keyOf(e: Pressed, steered: boolean): Key | null {
       return { kind: "grid" };
     case "h":
       return { kind: "heat" };
+    case "n":
+      return { kind: "nextWrong" };
     case "m":
       return { kind: "menu" };
     default:

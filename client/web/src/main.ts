@@ -1,7 +1,7 @@
 // The page: puts session, stage, placing and the panels together and shows how the user stands.
 
 import { Account } from "./account.ts";
-import { fetchBoard } from "./api.ts";
+import { fetchBoard, fetchConfig } from "./api.ts";
 import { browserClock } from "./clock.ts";
 import { translate } from "./dom.ts";
 import { Extras } from "./extras.ts";
@@ -11,7 +11,8 @@ import type { Key } from "./keys.ts";
 import { connect } from "./link.ts";
 import { Palette } from "./palette.ts";
 import { Placing } from "./placing.ts";
-import { loadPrefs } from "./prefs.ts";
+import { learnChosen } from "./language.ts";
+import { loadPrefs, type Prefs } from "./prefs.ts";
 import { Presence, watch } from "./presence.ts";
 import { Code } from "./refusals.ts";
 import { Session, type SessionState } from "./session.ts";
@@ -34,7 +35,7 @@ class Page {
   #liveUntil: Date | null = null; // when the board on show was last live; null while it is, or before it ever was
   #leftMs = 0; // of the cooldown when it was shown last
 
-  constructor() {
+  constructor(prefs: Prefs) {
     translate(document);
     this.#session = new Session(
       {
@@ -77,7 +78,7 @@ class Page {
       closeTile: () => this.#placing.select(null),
     });
     this.#placing = new Placing(this.#session, this.#stage, this.#palette, this.#ui, (code) => this.#refuse(code));
-    this.#extras = new Extras(this.#session, this.#stage, this.#palette, this.#ui, loadPrefs());
+    this.#extras = new Extras(this.#session, this.#stage, this.#palette, this.#ui, prefs, () => this.relabel());
     this.#stage.onFrame = () => this.#extras.frame();
     this.#session.board.onChange = (chunk, tiles) => {
       this.#stage.renderer.markChunk(chunk, tiles);
@@ -89,11 +90,18 @@ class Page {
       this.#placing.show();
       this.#stage.draw();
     };
-    watch(new Presence(browserClock, Date.now, this.#session));
+    watch(new Presence(browserClock, () => Date.now(), this.#session));
     for (const name of ["online", "offline", "visibilitychange"]) {
       window.addEventListener(name, () => this.#showState(this.#session.state), true);
     }
     this.#session.connect();
+    fetchConfig().then(
+      (c) => {
+        this.#account.setConfig(c);
+        if (this.#session.settings === null || c.online > 0) this.#ui.setOnline(c.online);
+      },
+      () => {}, // the session tells what is wrong
+    );
   }
 
   // ---- what the session tells ----
@@ -114,12 +122,16 @@ class Page {
 
   #takeSettings(s: Settings): void {
     this.#palette.setEntries(s.palette);
-    this.#ui.setBanners(s.announcement, s.loading ? t("banner.loading") : s.frozen ? t("banner.frozen") : "");
+    this.#showBanners(s);
     this.#stage.setSettings(s);
     this.#extras.setSettings(s);
     this.#placing.within(s.width, s.height);
     this.#stage.moved();
     this.#showMe();
+  }
+
+  #showBanners(s: Settings): void {
+    this.#ui.setBanners(s.announcement, s.loading ? t("banner.loading") : s.frozen ? t("banner.frozen") : "");
   }
 
   #showMe(): void {
@@ -179,6 +191,17 @@ class Page {
     if (code === Code.signIn) this.#account.open();
   }
 
+  /** Says everything anew, in the language spoken. */
+  relabel(): void {
+    translate(document);
+    this.#palette.relabel();
+    this.#extras.menu.relabel();
+    const s = this.#session.settings;
+    if (s !== null) this.#showBanners(s);
+    this.#showState(this.#session.state);
+    this.#placing.show();
+  }
+
   // ---- what hands do ----
 
   #moved(hover: Point | null, middle: Point): void {
@@ -211,9 +234,18 @@ class Page {
       case "grid":
       case "heat":
         return this.#extras.toggle(key.kind);
+      case "nextWrong":
+        return this.#extras.tracing.nextWrong();
       case "pan": // the input does that itself
     }
   }
 }
 
-new Page();
+/** A language that takes longer to come than this is spoken later. */
+const LANGUAGE_MS_MAX = 1500;
+
+const prefs = loadPrefs();
+const learnt = learnChosen(prefs.language);
+await Promise.race([learnt, new Promise((resolve) => setTimeout(resolve, LANGUAGE_MS_MAX))]);
+const page = new Page(prefs);
+void learnt.then(() => page.relabel());

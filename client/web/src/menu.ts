@@ -4,7 +4,7 @@ import { parseTile } from "./address.ts";
 import { COLOUR_MODES, type ColourMode } from "./colours.ts";
 import { element } from "./dom.ts";
 import type { Point } from "./grid.ts";
-import { t } from "./i18n.ts";
+import { LANGUAGES, LANGUAGE_NAMES, t } from "./i18n.ts";
 import type { Prefs } from "./prefs.ts";
 
 export interface MenuEvents {
@@ -14,6 +14,7 @@ export interface MenuEvents {
   random(): void;
   copyLink(): void;
   save(): void;
+  template(): void;
   follow(on: boolean): void;
   /** A choice was made; the prefs have it already. */
   chosen(name: keyof Prefs): void;
@@ -24,6 +25,7 @@ const SWITCHES = { grid: "show-grid", heat: "show-heat", minimap: "show-minimap"
 export class Menu {
   readonly #dialog = element("menu", HTMLDialogElement);
   readonly #modes = element("colour-mode", HTMLSelectElement);
+  readonly #language = element("language", HTMLSelectElement);
   readonly #follow = element("show-follow", HTMLInputElement);
   readonly #text = element("goto-text", HTMLInputElement);
   readonly #error = element("goto-error", HTMLElement);
@@ -50,6 +52,7 @@ export class Menu {
     closing("copy-link", () => events.copyLink());
     closing("go-random", () => events.random());
     closing("save-png", () => events.save());
+    closing("template-open", () => events.template());
     this.#follow.addEventListener("change", () => {
       events.follow(this.#follow.checked);
       if (this.#follow.checked) this.#dialog.close();
@@ -64,6 +67,10 @@ export class Menu {
       prefs.colours = this.#modes.value as ColourMode;
       events.chosen("colours");
     });
+    this.#language.addEventListener("change", () => {
+      prefs.language = this.#language.value;
+      events.chosen("language");
+    });
     this.relabel();
   }
 
@@ -77,6 +84,7 @@ export class Menu {
   show(): void {
     for (const [name, id] of Object.entries(SWITCHES) as [keyof typeof SWITCHES, string][]) element(id, HTMLInputElement).checked = this.#prefs[name];
     this.#modes.value = this.#prefs.colours;
+    this.#language.value = this.#prefs.language;
   }
 
   setFollowing(on: boolean): void {
@@ -85,6 +93,14 @@ export class Menu {
 
   relabel(): void {
     this.#modes.replaceChildren(...COLOUR_MODES.map((mode) => new Option(t(`colours.${mode}`), mode)));
+    this.#language.replaceChildren(
+      new Option(t("menu.byBrowser"), ""),
+      ...LANGUAGES.map((code) => {
+        const option = new Option(LANGUAGE_NAMES[code], code);
+        option.lang = code;
+        return option;
+      }),
+    );
     this.show();
   }
 

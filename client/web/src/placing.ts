@@ -1,8 +1,9 @@
 // What a tap or a key on the board means: choose a tile, look at it, place on it. It keeps the chosen tile, the cursor of the
 // keyboard, and the card that shows them.
 
-import { fetchTile } from "./api.ts";
+import { fetchTile, fetchTileHistory } from "./api.ts";
 import { ZOOM_AIM, ZOOM_CLOSE } from "./camera.ts";
+import { element, setText } from "./dom.ts";
 import { chunkOf, type Point } from "./grid.ts";
 import { t } from "./i18n.ts";
 import type { Tap } from "./input.ts";
@@ -11,9 +12,11 @@ import type { Palette } from "./palette.ts";
 import type { Session } from "./session.ts";
 import { ZOOM_LOOK, type Stage } from "./stage.ts";
 import type { PlaceButton, UI } from "./ui.ts";
-import { tileWords, timeWords, type TimerWords } from "./words.ts";
+import { tileWords, timeWords,  type TimerWords } from "./words.ts";
 
 const DETAILS_PAUSE_MS = 300;
+/** Placements of a tile that are shown of its past. */
+const PAST_MAX = 12;
 /** Moving the cursor is spoken only when it rests this long, so that holding an arrow key does not chatter. */
 const SPEAK_PAUSE_MS = 350;
 
@@ -24,6 +27,8 @@ export class Placing {
   readonly #ui: UI;
   readonly #refused: (code: number | "early" | "unsettled") => void;
   readonly #loupe: Loupe;
+  readonly #past = element("past", HTMLDetailsElement);
+  readonly #pastList = element("past-list", HTMLOListElement);
   #selected: Point | null = null;
   #chosen = false; // the selected tile was chosen to place on, not only to look at
   #touched = false; // by a finger
@@ -48,6 +53,9 @@ export class Placing {
         const within = s !== null && tile.x >= 0 && tile.y >= 0 && tile.x < s.width && tile.y < s.height;
         return within ? palette.css(session.board.colourAt(tile.x, tile.y)) : null;
       },
+    });
+    this.#past.addEventListener("toggle", () => {
+      if (this.#past.open && this.#selected !== null) void this.#showPast(this.#selected);
     });
     stage.canvas.addEventListener("blur", () => this.#setCursor(null));
   }
@@ -175,6 +183,7 @@ export class Placing {
     this.#stage.renderer.scene.selected = tile;
     this.#who = "";
     this.#when = "";
+    this.#past.open = false;
     if (tile === null) this.#ui.hideTile();
     else this.#ask(tile);
     this.aim();
@@ -239,6 +248,37 @@ export class Placing {
       (d) => answer(tileWords(d, Date.now()), d.placed ? timeWords(d.atMs) : ""),
       () => answer(t("tile.away"), ""),
     );
+  }
+
+  /** Lists the placements of a tile, the newest first. */
+  async #showPast(tile: Point): Promise<void> {
+    this.#pastList.replaceChildren();
+    let lines: { words: string; colour: number | null; title: string }[];
+    try {
+      const past = await fetchTileHistory(tile.x, tile.y, PAST_MAX);
+      lines = past.map((d) => ({
+        words: t("tile.past", { colour: this.#palette.name(d.colour), what: tileWords(d, Date.now()) }), colour: d.colour, title: timeWords(d.atMs),
+      }));
+      if (lines.length === 0) lines = [{ words: t("tile.none"), colour: null, title: "" }];
+    } catch {
+      lines = [{ words: t("tile.away"), colour: null, title: "" }];
+    }
+    if (this.#selected !== tile) return;
+    const items = lines.map(({ words, colour, title }) => {
+      const item = document.createElement("li");
+      item.title = title;
+      if (colour !== null) {
+        const chip = document.createElement("span");
+        chip.className = "chip";
+        chip.style.backgroundColor = this.#palette.css(colour);
+        item.append(chip);
+      }
+      const text = document.createElement("span");
+      setText(text, words);
+      item.append(text);
+      return item;
+    });
+    this.#pastList.replaceChildren(...items);
   }
 
   /** Drops what lies outside a board of this size. */
