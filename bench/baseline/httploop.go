@@ -23,21 +23,22 @@ const (
 	httpWait       = 20 * time.Second
 )
 
-// HTTPConfig describes a closed loop of equal requests over kept-alive connections, the same for every server.
+// HTTPConfig describes a closed loop of requests over kept-alive connections, the same for every server.
 type HTTPConfig struct {
-	Address     string   // host:port
-	Path        string   // of GET
-	Header      []string // further lines, as "Name: value"
-	Status      int      // that every answer must have
-	Connections int      // each with one request under way
+	Address     string                     // host:port
+	Path        string                     // of GET
+	PathOf      func(request int64) string // of the request with this number, from 0, instead of Path; nil for equal requests
+	Header      []string                   // further lines, as "Name: value"
+	Status      int                        // that every answer must have
+	Connections int                        // each with one request under way
 	Warmup      time.Duration
 	Duration    time.Duration
 	PID         int           // of the serving process
 	Every       time.Duration // above 0: an open loop, one request each time over all connections, timed from when it was due
 }
 
-func (c *HTTPConfig) request() []byte {
-	lines := append([]string{"GET " + c.Path + " HTTP/1.1", "Host: " + c.Address}, c.Header...)
+func (c *HTTPConfig) request(path string) []byte {
+	lines := append([]string{"GET " + path + " HTTP/1.1", "Host: " + c.Address}, c.Header...)
 	return []byte(strings.Join(lines, "\r\n") + "\r\n\r\n")
 }
 
@@ -63,7 +64,7 @@ func (r HTTPResult) PerCore() float64 {
 func HTTPLoop(ctx context.Context, config HTTPConfig) (HTTPResult, error) {
 	start := time.Now()
 	loop := &httpLoop{
-		config: config, request: config.request(), start: start, latency: measure.NewRecorder(),
+		config: config, request: config.request(config.Path), start: start, latency: measure.NewRecorder(),
 		measureFrom: start.Add(config.Warmup), end: start.Add(config.Warmup + config.Duration),
 	}
 	errs := make([]error, config.Connections)
@@ -100,7 +101,7 @@ type httpLoop struct {
 	latency                 *measure.Recorder
 	answered                atomic.Int64
 	bodyBytes               atomic.Int64
-	due                     atomic.Int64 // open loop: number of the next request
+	due                     atomic.Int64 // number of the next request
 }
 
 func (l *httpLoop) run(ctx context.Context, worker int) error {
@@ -112,11 +113,15 @@ func (l *httpLoop) run(ctx context.Context, worker int) error {
 	_ = conn.SetDeadline(l.end.Add(httpWait)) // one for all: the loop ends by the clock well before it
 	in := bufio.NewReaderSize(conn, httpReadBuffer)
 	for ctx.Err() == nil {
-		sent, ok := l.next(ctx)
+		sent, number, ok := l.next(ctx)
 		if !ok {
 			return nil
 		}
-		if _, err := conn.Write(l.request); err != nil {
+		request := l.request
+		if l.config.PathOf != nil {
+			request = l.config.request(l.config.PathOf(number))
+		}
+		if _, err := conn.Write(request); err != nil {
 			return err
 		}
 		answer, err := ReadHTTPAnswer(in)
@@ -135,18 +140,20 @@ func (l *httpLoop) run(ctx context.Context, worker int) error {
 	return nil
 }
 
-// next returns when the next request counts as sent; false when the time is over. In an open loop it waits until it is due.
-func (l *httpLoop) next(ctx context.Context) (time.Time, bool) {
+// next returns when the next request counts as sent, and its number; false when the time is over. In an open loop it waits
+// until it is due.
+func (l *httpLoop) next(ctx context.Context) (sent time.Time, number int64, ok bool) {
 	now := time.Now()
+	number = l.due.Add(1) - 1
 	if l.config.Every <= 0 {
-		return now, now.Before(l.end)
+		return now, number, now.Before(l.end)
 	}
-	at := l.start.Add(time.Duration(l.due.Add(1)-1) * l.config.Every)
+	at := l.start.Add(time.Duration(number) * l.config.Every)
 	if !at.Before(l.end) || now.After(l.end) {
-		return at, false
+		return at, number, false
 	}
 	waitUntil(ctx, at)
-	return at, ctx.Err() == nil
+	return at, number, ctx.Err() == nil
 }
 
 // HTTPAnswer is what the loop looks at in an answer.
@@ -215,7 +222,7 @@ func AskHTTP(config HTTPConfig, out io.Writer) (HTTPAnswer, error) {
 	defer conn.Close()
 	_ = conn.SetDeadline(time.Now().Add(httpWait))
 	config.Header = append([]string{"Connection: close"}, config.Header...)
-	if _, err := conn.Write(config.request()); err != nil {
+	if _, err := conn.Write(config.request(config.Path)); err != nil {
 		return HTTPAnswer{}, err
 	}
 	var all bytes.Buffer

@@ -27,6 +27,7 @@ type commands struct {
 	Storm       stormCommand       `cmd:"" help:"A placement storm: rate, latency, and whether the board is right."`
 	Replay      replayCommand      `cmd:"" help:"A recorded history through real sessions, faster than it was."`
 	Board       boardCommand       `cmd:"" help:"Full boards over HTTP: against nginx serving the same bytes, and during a storm."`
+	TileDetails tileDetailsCommand `cmd:"" help:"Details of random tiles during a storm, and what asking costs the storm."`
 	Memory      memoryCommand      `cmd:"" help:"Resident memory per idle session."`
 	BigBoard    bigBoardCommand    `cmd:"" help:"Resident memory of a large board that is hardly used."`
 	Bytes       bytesCommand       `cmd:"" help:"Bytes on the wire per placement and session."`

@@ -59,6 +59,8 @@ func TestUsageErrorsAreOneLineAndCode2(t *testing.T) {
 		{"big-board", "--touched", "2"},
 		{"bytes", "--rate", "0"},
 		{"restart", "--placements", "0"},
+		{"tile-details", "--pairs", "0"},
+		{"tile-details", "--read-rate", "-1"},
 		{"slow-readers", "--readers", "4", "--stopped", "4"},
 	} {
 		code, stdout, stderr := bench(t, args...)
@@ -73,7 +75,7 @@ func TestHelpNamesEveryCommandButTheHelpers(t *testing.T) {
 	if code != measure.ExitPass {
 		t.Fatalf("exit code %d", code)
 	}
-	for _, command := range []string{"storm", "replay", "board", "memory", "big-board", "bytes", "restart", "slow-readers", "echo", "pebble", "cassandra", "fanout"} {
+	for _, command := range []string{"storm", "replay", "board", "tile-details", "memory", "big-board", "bytes", "restart", "slow-readers", "echo", "pebble", "cassandra", "fanout"} {
 		if !strings.Contains(stdout, "\n  "+command+" ") {
 			t.Errorf("help does not name %s", command)
 		}
