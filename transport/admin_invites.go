@@ -89,7 +89,7 @@ func (s *Server) adminInvites(w http.ResponseWriter, _ *http.Request) {
 
 // inviteRevoke is the body of POST /admin/v1/invites/revoke.
 type inviteRevoke struct {
-	Invites []string `json:"invites"` // ids or names
+	Invites []string `json:"invites"` // ids, names or links
 	By      string   `json:"by"`
 	Why     string   `json:"why"`
 }
@@ -104,11 +104,16 @@ func (s *Server) adminRevoke(w http.ResponseWriter, r *http.Request) {
 	}
 	by, why, p := whoAndWhy(r, body.By, body.Why)
 	if p == nil && (len(body.Invites) < 1 || len(body.Invites) > invitesAskedMax) {
-		p = newProblem(problemBadRequest, fmt.Sprintf("name 1 to %d invites, by id or by the user's name", invitesAskedMax))
+		p = newProblem(problemBadRequest, fmt.Sprintf("name 1 to %d invites, by id, by the user's name or by link", invitesAskedMax))
 	}
 	if p != nil {
 		s.fail(w, p)
 		return
+	}
+	for i, name := range body.Invites {
+		if id, ok := s.signer.inviteOf(name); ok {
+			body.Invites[i] = id
+		}
 	}
 	revoked, err := s.deps.Invites.RevokeInvites(r.Context(), body.Invites, by, why)
 	if errors.Is(err, board.ErrInviteUnknown) {

@@ -39,8 +39,11 @@ func (s *signer) code(id string) string {
 	return base64.RawURLEncoding.EncodeToString(append(raw, s.inviteMac(raw)...))
 }
 
-// inviteOf returns the id of the invite whose code this is.
+// inviteOf returns the id of the invite whose code this is, or whose link.
 func (s *signer) inviteOf(code string) (id string, ok bool) {
+	if _, after, whole := strings.Cut(code, inviteMark); whole {
+		code = after
+	}
 	if len(code) != inviteCodeBytes {
 		return "", false
 	}
@@ -72,11 +75,7 @@ func (s *Server) postInvite(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, p)
 		return
 	}
-	code := body.Invite
-	if _, after, whole := strings.Cut(code, inviteMark); whole {
-		code = after
-	}
-	id, ok := s.signer.inviteOf(code)
+	id, ok := s.signer.inviteOf(body.Invite)
 	if !ok {
 		s.metrics.tokens[tokenForged].Inc()
 		s.fail(w, newProblem(problemInvite, "it was not made by this board, or is not complete"))

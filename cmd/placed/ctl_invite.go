@@ -235,7 +235,7 @@ func printInvites(w *tabwriter.Writer, invites []client.Invitation) {
 }
 
 type inviteRevoke struct {
-	Invites []string `arg:"" help:"Ids, or users' names."`
+	Invites []string `arg:"" help:"Ids, users' names or links."`
 	Why     string   `env:"-" help:"Kept with the invite."`
 }
 

@@ -113,6 +113,9 @@ func TestInvites(t *testing.T) {
 	if _, err := client.Dial(ctx, s.board, client.Options{Token: bobs}); err == nil || !strings.Contains(err.Error(), "taken back") {
 		t.Errorf("the token of one who was sent away: %v", err)
 	}
+	if r := s.ctl("invite", "revoke", made[3].Link); r.code != 0 || !strings.Contains(r.stdout, made[3].ID) {
+		t.Errorf("by link: %d %s %s", r.code, r.stdout, r.stderr)
+	}
 	if r := s.ctl("invite", "revoke", "nobody"); r.code != 1 || !strings.Contains(r.stderr, "nobody") {
 		t.Errorf("%d %s", r.code, r.stderr)
 	}
