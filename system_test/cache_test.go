@@ -55,12 +55,13 @@ func nginxArgs(t *testing.T, dir, site string) []string {
 	if os.Getuid() == 0 {
 		user = "user root;\n" // the folders of a test are not for everybody
 	}
-	main := fmt.Sprintf("%sdaemon off;\npid %[2]s/pid;\nerror_log stderr warn;\nevents { worker_connections 2048; }\nhttp {\naccess_log off;\n", user, dir)
+	var main strings.Builder
+	fmt.Fprintf(&main, "%sdaemon off;\npid %[2]s/pid;\nerror_log stderr warn;\nevents { worker_connections 2048; }\nhttp {\naccess_log off;\n", user, dir)
 	for _, kind := range []string{"client_body", "proxy", "fastcgi", "uwsgi", "scgi"} {
-		main += fmt.Sprintf("%s_temp_path %s/%s;\n", kind, dir, kind)
+		fmt.Fprintf(&main, "%s_temp_path %s/%s;\n", kind, dir, kind)
 	}
 	path := filepath.Join(dir, "nginx.conf")
-	if err := os.WriteFile(path, []byte(main+site+"}\n"), 0o600); err != nil {
+	if err := os.WriteFile(path, []byte(main.String()+site+"}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	return []string{"-p", dir, "-e", "stderr", "-c", path}
