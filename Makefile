@@ -85,6 +85,11 @@ cassandra: ## run a real Cassandra on 127.0.0.1:9042 until Ctrl-C; its data stay
 	@$(GO) build -o bin/cassandra ./store/cassandra/cassandratest/run
 	@exec bin/cassandra -dir .cache/cassandra -port 9042
 
+.PHONY: cluster
+cluster: build ## three nodes and a Cassandra on this machine until Ctrl-C; CLUSTER='--cooldown 10s ...' for flags of the nodes
+	@$(GO) build -o bin/cassandra ./store/cassandra/cassandratest/run
+	@exec .ci/cluster $(CLUSTER)
+
 .PHONY: bench-storm
 bench-storm: build ## a placement storm against a server of its own; STORM='--duration 10s ...'
 	.ci/bench-storm $(STORM)

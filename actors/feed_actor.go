@@ -23,6 +23,7 @@ type feedActor struct {
 	intervalMs int64
 	lastMs     int64           // monotonic time of the last tick
 	heard      []board.BlockID // blocks whose images the next frame shows for the first time
+	rates      blockRates
 }
 
 // Receive implements actor.Actor.
@@ -52,12 +53,23 @@ func (a *feedActor) Receive(ctx actor.Context) {
 			}
 			a.heard = a.heard[:0]
 		}
+	case TilesApplied:
+		a.rates.add(a.second(), m.Block, len(m.Tiles))
+		a.do(a.core.Receive(wallMs, m))
+	case getRates:
+		m.reply(a.core.counts(), a.rates.perSecond(a.second()))
 	case BlockImages:
 		a.do(a.core.Receive(wallMs, m))
 		a.heard = append(a.heard, m.Block)
 	case FeedMessage:
 		a.do(a.core.Receive(wallMs, m))
 	}
+}
+
+// second returns the monotonic time in seconds.
+func (a *feedActor) second() int64 {
+	_, mono := a.sys.guard.clock.Read()
+	return mono / 1000
 }
 
 // due reports whether the interval since the last tick is over.

@@ -334,7 +334,7 @@ func (s *System) checkHealth() {
 	}
 	code := board.CodeOK
 	switch {
-	case s.draining.Load() && !s.othersServe():
+	case s.draining.Load() && !s.OthersServe():
 		code = board.CodeDraining
 	case h.Err != nil || h.Tight:
 		code = board.CodeStore

@@ -83,7 +83,7 @@ func (s *System) precheck(user board.UserID, colour int) board.Code {
 		return board.CodeSignIn
 	case colour < 0 || colour >= board.PaletteMax:
 		return board.CodeColour
-	case s.draining.Load() && !s.othersServe():
+	case s.draining.Load() && !s.OthersServe():
 		return board.CodeDraining
 	}
 	return board.CodeOK

@@ -102,8 +102,8 @@ func (r *networkRouter) RegionOwner(region board.RegionID) string {
 // Alive implements Router.
 func (r *networkRouter) Alive(address string) bool { return r.known.Load().alive[address] }
 
-// othersServe reports whether another node can own what this one gives up.
-func (s *System) othersServe() bool {
+// OthersServe reports whether another node can own what this one gives up.
+func (s *System) OthersServe() bool {
 	if s.config.Network == nil {
 		return false
 	}

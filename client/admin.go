@@ -107,6 +107,25 @@ func (a *Admin) Clear(ctx context.Context, rect board.Rect, why string) (board.J
 	return out, err
 }
 
+// Cluster returns the nodes of the board as the asked one sees them.
+func (a *Admin) Cluster(ctx context.Context) (board.ClusterReport, error) {
+	var out board.ClusterReport
+	err := a.json(ctx, http.MethodGet, "/admin/v1/cluster", nil, &out)
+	return out, err
+}
+
+// DrainNode asks the node to give up what it owns, to part from its sessions and to end; it returns at once.
+func (a *Admin) DrainNode(ctx context.Context) error {
+	return a.json(ctx, http.MethodPost, "/admin/v1/cluster/drain", struct{}{}, &struct{}{})
+}
+
+// Regions returns every region of the board, row by row.
+func (a *Admin) Regions(ctx context.Context) ([]board.RegionReport, error) {
+	var out []board.RegionReport
+	err := a.json(ctx, http.MethodGet, "/admin/v1/regions", nil, &out)
+	return out, err
+}
+
 // Backup returns an archive of the board as it is now; the caller closes it. One that ends without its checksums was cut short.
 // It takes as long as it takes: the context bounds it.
 func (a *Admin) Backup(ctx context.Context) (io.ReadCloser, error) {

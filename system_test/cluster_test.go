@@ -178,12 +178,51 @@ func TestClusterInAStorm(t *testing.T) {
 		s.more(50)
 	}
 
-	third.stop()
+	c.report(s)
+	third.ctl(nil, "cluster", "drain")
+	if code := third.awaitEnd(stopWithin); code != 0 {
+		t.Errorf("a drained node ended with code %d", code)
+	}
+	if n := s.ledger.answered("draining"); n > 0 {
+		t.Errorf("%d placements were refused while others could place them", n)
+	}
 	s.all(c.usersOf(s, third))
 	third.start()
 	c.sees(first, 3)
 	s.everyone()
 	c.judge(s)
+}
+
+// report sees that every node reports the same members and regions.
+func (c *nodesOfBoard) report(s *storm) {
+	c.t.Helper()
+	for _, n := range c.list {
+		eventually(c.t, moreWithin, "everybody to have told of itself", func() bool {
+			var report board.ClusterReport
+			n.ctl(&report, "cluster", "status")
+			shards, heard := 0, 0
+			for _, m := range report.Members {
+				shards += m.Shards
+				if m.Heard && m.Serving && m.Ready && m.Sessions > 0 {
+					heard++
+				}
+			}
+			return heard == clusterNodes && shards == board.Shards
+		})
+		var regions []board.RegionReport
+		n.ctl(&regions, "region", "list")
+		owners, rate := map[string]bool{}, 0.0
+		for _, r := range regions {
+			owners[r.Owner] = true
+			rate += r.PerSecond
+		}
+		if len(regions) != 9 || owners[""] || rate == 0 {
+			c.t.Errorf("regions %+v", regions)
+		}
+	}
+	if _, stderr, code := c.list[0].tryCtl("region", "list"); code != 0 {
+		c.t.Errorf("region list: %s", stderr)
+	}
 }
 
 // TestEmbeddedStoreJoinsNobody refuses to share a board that only one node can keep.

@@ -286,6 +286,16 @@ func (f *fakeSystem) Status(context.Context) board.Status {
 	return board.Status{Version: "test", Readiness: f.ready}
 }
 
+func (f *fakeSystem) Cluster(context.Context) board.ClusterReport {
+	return board.ClusterReport{Node: "h:1", Members: []board.NodeReport{{Address: "h:1", Incarnation: "1", Serving: true}}}
+}
+
+func (f *fakeSystem) Regions(context.Context) []board.RegionReport {
+	return []board.RegionReport{{Rect: board.Rect{Width: 100, Height: 100}, Owner: "h:1", Placements: 3, PerSecond: 0.5}}
+}
+
+func (f *fakeSystem) OthersServe() bool { return false }
+
 func (f *fakeSystem) Verify(ctx context.Context, progress func(done, total int)) (board.VerifyReport, error) {
 	if f.verify != nil {
 		return f.verify(ctx, progress)
@@ -351,7 +361,7 @@ func newServerWith(t testing.TB, change func(*Config), with func(*Deps)) (*Serve
 	}
 	fake, reg, logs := newFakeSystem(), prometheus.NewRegistry(), &logBuffer{}
 	deps := Deps{
-		Sessions: fake, Placer: fake, Board: fake, Admin: fake, History: fake, Past: fake, Exporter: &fakeExporter{text: "ts\n"}, Keeper: fake, Registry: reg,
+		Sessions: fake, Placer: fake, Board: fake, Admin: fake, Fleet: fake, Drain: func() {}, History: fake, Past: fake, Exporter: &fakeExporter{text: "ts\n"}, Keeper: fake, Registry: reg,
 		Log: slog.New(slog.NewTextHandler(logs, nil)),
 	}
 	deps.Face = func(host *FaceHost) (Face, error) {
@@ -664,7 +674,7 @@ func frame(bits byte, payload []byte) []byte {
 func tryNew(cfg Config) error {
 	fake := newFakeSystem()
 	_, err := New(cfg, Deps{
-		Sessions: fake, Placer: fake, Board: fake, Admin: fake, History: fake, Past: fake, Keeper: fake, Registry: prometheus.NewRegistry(), Log: slog.New(slog.DiscardHandler),
+		Sessions: fake, Placer: fake, Board: fake, Admin: fake, Fleet: fake, History: fake, Past: fake, Keeper: fake, Registry: prometheus.NewRegistry(), Log: slog.New(slog.DiscardHandler),
 	})
 	return err
 }

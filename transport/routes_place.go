@@ -59,7 +59,7 @@ func (s *Server) postPlacement(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, p)
 		return
 	}
-	if s.draining.Load() {
+	if s.refusesPlaces() {
 		s.fail(w, refusalProblem(board.CodeDraining, 0))
 		return
 	}

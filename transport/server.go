@@ -80,12 +80,23 @@ type Admin interface {
 	Verify(ctx context.Context, progress func(done, total int)) (board.VerifyReport, error)
 }
 
+// Fleet is the nodes of the board.
+type Fleet interface {
+	Cluster(ctx context.Context) board.ClusterReport
+	// Regions returns all regions, row by row; nil when they are not known now.
+	Regions(ctx context.Context) []board.RegionReport
+	// OthersServe reports whether other nodes place what this one gives up while it drains.
+	OthersServe() bool
+}
+
 // Deps are the collaborators of a Server. All are needed but Invites, the Exporter, without which nothing is exported, and Face.
 type Deps struct {
 	Sessions Sessions
 	Placer   Placer
 	Board    BoardReader
 	Admin    Admin
+	Fleet    Fleet
+	Drain    func() // asks for a drain and the end of the process; must not block; nil: not served
 	History  Historian
 	Past     Past
 	Invites  Invites // with AuthInvite

@@ -299,7 +299,7 @@ func (s *session) handle(b []byte) {
 			return
 		}
 		s.Send(wire.SealServer(&wire.Notice{Code: board.CodeRate, RetryMs: wait}))
-	case isPlace && s.server.draining.Load():
+	case isPlace && s.server.refusesPlaces():
 		s.metrics.bad[badDraining].Inc()
 		s.refuse(place, board.CodeDraining, retryMsDefault)
 	case isPlace && s.user == "":

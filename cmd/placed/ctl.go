@@ -35,6 +35,8 @@ type ctlCommand struct {
 	Jobs     jobsCommand     `cmd:"" help:"Show operators' writes and how far they are."`
 	Board    boardCommand    `cmd:"" help:"Begin with an empty board."`
 	Status   statusCommand   `cmd:"" help:"Show where the node stands."`
+	Cluster  clusterCommand  `cmd:"" help:"Show the nodes of the board; drain one."`
+	Region   regionCommand   `cmd:"" help:"Show the regions; change their size."`
 	Verify   verifyCommand   `cmd:"" help:"Replay every journal and check the invariants I1 to I6."`
 }
 

@@ -117,8 +117,10 @@ func (c *serveCommand) live(ctx context.Context, s *streams) (again bool, err er
 	}
 	net.serveWith(system)
 	keeper := &keeper{dir: c.DataDir, store: st, system: system, log: log, again: make(chan struct{}, 1)}
+	ctx, drain := context.WithCancel(ctx)
+	defer drain()
 	deps := transport.Deps{
-		Sessions: system, Placer: system, Board: system, Admin: system, History: system, Past: archive.NewPast(st, system.SettingsHistory), Keeper: keeper, Exporter: exporter{st}, Log: log, Registry: registry,
+		Sessions: system, Placer: system, Board: system, Admin: system, Fleet: system, Drain: drain, History: system, Past: archive.NewPast(st, system.SettingsHistory), Keeper: keeper, Exporter: exporter{st}, Log: log, Registry: registry,
 		Face: face2017(config, system, registry),
 	}
 	closeInvites, err := c.openInvites(ctx, st, actorsConfig.Node, &deps)
