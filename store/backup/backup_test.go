@@ -73,7 +73,7 @@ func commits(ctx context.Context, st store.Store, from, to uint64) error {
 	return nil
 }
 
-func value(v uint64) []byte { return bytes.Repeat([]byte(fmt.Sprintf("%08d", v)), 500) }
+func value(v uint64) []byte { return bytes.Repeat(fmt.Appendf(nil, "%08d", v), 500) }
 
 // whole checks that the journal has no gap, and returns its version.
 func whole(t testing.TB, st store.Store) uint64 {
