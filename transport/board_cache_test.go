@@ -138,7 +138,7 @@ func TestBoardUnderChange(t *testing.T) {
 	for reader := range 8 {
 		readers.Go(func() {
 			tick := uint64(0)
-			for n := 0; n < 50; n++ {
+			for range 50 {
 				r := httptest.NewRequest("GET", boardPath, nil)
 				if reader%2 == 1 {
 					r.Header.Set("Accept-Encoding", "gzip")
