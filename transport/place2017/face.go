@@ -144,6 +144,8 @@ func (f *Face) Routes() map[string]http.HandlerFunc {
 		"GET /api/me.json":              f.getMe,
 		"GET /place":                    f.getPlace,
 		"GET /place/{$}":                f.toPlace,
+		"GET /r/place":                  f.getSubreddit,
+		"GET /r/place/{$}":              f.getSubreddit,
 	}
 }
 

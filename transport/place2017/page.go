@@ -1,9 +1,13 @@
 package place2017
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"html"
+	"io"
 	"net/http"
+	"strconv"
 	"time"
 
 	"github.com/gorilla/websocket"
@@ -83,6 +87,23 @@ func (f *Face) getPlace(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// getSubreddit answers GET /r/place, where many programs look for the address of the websocket: with the configuration alone,
+// which no script of a page reads. A browser goes on to the page.
+func (f *Face) getSubreddit(w http.ResponseWriter, r *http.Request) {
+	user, _ := f.deps.Host.Visitor(r)
+	page := `<!doctype html><html><head><title>place</title><script id="config">` + configStart + string(f.config(r, user)) + configEnd +
+		`</script><meta http-equiv="refresh" content="0; url=` + html.EscapeString(f.deps.Host.BasePath()) + `/place"></head><body></body></html>`
+	h := w.Header()
+	h.Set("Cache-Control", "private, no-store")
+	h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
+	h.Set("Content-Type", "text/html; charset=utf-8")
+	h.Set("Content-Length", strconv.Itoa(len(page)))
+	w.WriteHeader(http.StatusOK)
+	if r.Method != http.MethodHead {
+		io.WriteString(w, page)
+	}
+}
+
 // toPlace sends who asks for /place/ to /place, whose page finds its files from there.
 func (f *Face) toPlace(w http.ResponseWriter, r *http.Request) {
 	to := f.deps.Host.BasePath() + "/place"
@@ -113,7 +134,29 @@ func (f *Face) config(r *http.Request, user board.UserID) []byte {
 	if err != nil {
 		panic(fmt.Sprintf("place2017: JSON of the page's configuration: %v", err)) // plain values only
 	}
-	return body
+	return spaced(body)
+}
+
+// spaced puts a space behind every colon and comma between values: programs that look for the address with a regular expression
+// know only that.
+func spaced(body []byte) []byte {
+	out := make([]byte, 0, len(body)+32)
+	quoted := false
+	for i, b := range body {
+		out = append(out, b)
+		switch {
+		case b == '"' && (i == 0 || !escaped(body[:i])):
+			quoted = !quoted
+		case !quoted && (b == ':' || b == ','):
+			out = append(out, ' ')
+		}
+	}
+	return out
+}
+
+// escaped reports whether what follows before is escaped: behind an odd number of backslashes.
+func escaped(before []byte) bool {
+	return (len(before)-len(bytes.TrimRight(before, `\`)))%2 == 1
 }
 
 // isOn reads a flag of the page, which may say no.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -280,5 +281,35 @@ func TestRefreshAndDrain(t *testing.T) {
 	l.wantClose(1012)
 	if err := <-drained; err != nil {
 		t.Error(err)
+	}
+}
+
+// Every way in which programs of 2017 find the address of the websocket finds it, on each page that they look at.
+func TestScraping(t *testing.T) {
+	n := startNode(t, nil)
+	ann := n.login(`a "quoted", name: \`)
+	for _, path := range []string{"/place", "/place?webview=true", "/r/place", "/r/place/"} {
+		a := ann.get(path)
+		text := string(a.body)
+		var found []string
+		for _, expression := range []string{`"place_websocket_url": "([^"]+)"`, `"place_websocket_url": "([\S]+)",`, `place_websocket_url":\s*"(.*?)"`} {
+			if m := regexp.MustCompile(expression).FindStringSubmatch(text); m != nil {
+				found = append(found, m[1])
+			}
+		}
+		element := regexp.MustCompile(`(?s)id="config">(.*?)</script>`).FindStringSubmatch(text)
+		if len(found) != 3 || element == nil {
+			t.Fatalf("%s: found %q, element %q", path, found, element)
+		}
+		var config map[string]any // as programs cut it out: 8 characters in front, 1 behind
+		if err := json.Unmarshal([]byte(element[1][8:len(element[1])-1]), &config); err != nil || config["place_websocket_url"] != found[0] || config["logged"] != ann.name {
+			t.Errorf("%s: %v in %s", path, err, element[1])
+		}
+		if found[0] != found[1] || found[1] != found[2] || upgradeStatus(t, found[0]) != http.StatusSwitchingProtocols {
+			t.Errorf("%s: %q", path, found)
+		}
+		if m := regexp.MustCompile(`"modhash": "(\w+)",`).FindStringSubmatch(text); m == nil || m[1] != ann.modhash {
+			t.Errorf("%s: modhash %q", path, m)
+		}
 	}
 }
