@@ -193,6 +193,13 @@ func (s *Server) isForm2017(r *http.Request) bool {
 	return s.face != nil && err == nil && (kind == "application/x-www-form-urlencoded" || kind == "multipart/form-data")
 }
 
+// postLoginForm answers POST /api/login and /post/login, which name the user in a form of 2017.
+func (s *Server) postLoginForm(w http.ResponseWriter, r *http.Request) {
+	r.Body = http.MaxBytesReader(w, r.Body, placementBytesMax)
+	r.SetPathValue("name", r.FormValue("user")) // of a body that is no form nothing is left, and no name is refused
+	s.postLogin(w, r)
+}
+
 // answerLogin answers a sign-in by name: to the forms of 2017 in their words alone, else in those of both faces.
 func (s *Server) answerLogin(w http.ResponseWriter, r *http.Request, in signedIn) {
 	if s.face == nil {

@@ -2,6 +2,7 @@ package transport
 
 import (
 	"context"
+	"maps"
 	"net/http"
 	"strings"
 	"time"
@@ -59,7 +60,10 @@ func (s *Server) publicRoutes() *routes {
 		s.metrics.requests.WithLabelValues(pattern)
 	}
 	if s.face != nil {
-		for pattern, handler := range s.face.Routes() {
+		handlers := maps.Clone(s.face.Routes())
+		handlers["POST /api/login"] = s.only(AuthOpen, s.postLoginForm)
+		handlers["POST /post/login"] = handlers["POST /api/login"]
+		for pattern, handler := range handlers {
 			mux.ServeMux.HandleFunc(pattern, handler) // docs/api-2017.md describes them, not openapi.yaml
 			s.metrics.requests.WithLabelValues(pattern)
 		}

@@ -16,7 +16,7 @@ import (
 	"github.com/placed-board/placed/board"
 )
 
-var signedSocket = regexp.MustCompile(`"place_websocket_url":"(ws://[^"]+)"`)
+var signedSocket = regexp.MustCompile(`"place_websocket_url": "(ws://[^"]+)"`)
 
 // address2017 returns the address of the websocket in the page.
 func (h *harness) address2017() string {

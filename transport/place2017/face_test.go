@@ -210,6 +210,24 @@ func TestLogin(t *testing.T) {
 	if both["user"] != "bob" || both["json"].(map[string]any)["data"].(map[string]any)["modhash"] != data["modhash"] {
 		t.Errorf("%v", both)
 	}
+	for _, path := range []string{"/api/login", "/post/login", "/api/login?user=cat"} {
+		form := url.Values{"op": {"login-main"}, "user": {"cat"}, "passwd": {"x"}}
+		if strings.Contains(path, "?") {
+			form = nil
+		}
+		c := n.bot()
+		if a := c.post(path, form); a.StatusCode != 200 || !strings.Contains(string(a.body), `"errors":[]`) {
+			t.Errorf("%s: %d %s", path, a.StatusCode, a.body)
+		}
+		if got := c.get("/api/me.json").fields(t)["data"].(map[string]any)["name"]; got != "cat" {
+			t.Errorf("%s: signed in as %v", path, got)
+		}
+	}
+	for _, bad := range []url.Values{nil, {"user": {""}}, {"user": {strings.Repeat("x", 2000)}}} {
+		if a := n.bot().post("/api/login", bad); a.StatusCode != 200 || !strings.Contains(string(a.body), `"BAD_USERNAME"`) || len(a.Cookies()) > 0 {
+			t.Errorf("%d %s", a.StatusCode, a.body)
+		}
+	}
 	if a := b.post("/api/login/anon-1", nil); a.StatusCode != 200 || !strings.Contains(string(a.body), `"BAD_USERNAME"`) {
 		t.Errorf("%d %s", a.StatusCode, a.body)
 	}

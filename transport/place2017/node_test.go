@@ -57,7 +57,7 @@ func startNode(t *testing.T, change func(*board.Settings)) *node {
 	cfg.AdminToken, cfg.SessionKey, cfg.Web = operatorsToken, []byte("a-session-key-for-tests-of-32-by"), web.FS()
 	cfg.DrainNotice, cfg.DrainMove, cfg.Linger = 500*time.Millisecond, 100*time.Millisecond, 500*time.Millisecond
 	server, err := transport.New(cfg, transport.Deps{
-		Sessions: system, Placer: system, Board: system, Admin: system, History: system, Keeper: struct{ transport.Keeper }{}, Log: log, Registry: reg,
+		Sessions: system, Placer: system, Board: system, Admin: system, History: system, Past: struct{ transport.Past }{}, Keeper: struct{ transport.Keeper }{}, Log: log, Registry: reg,
 		Face: func(host *transport.FaceHost) (transport.Face, error) {
 			face := place2017.DefaultConfig()
 			face.Key = cfg.SessionKey
