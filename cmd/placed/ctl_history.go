@@ -88,9 +88,9 @@ func planChanges(old, next *board.Settings) []string {
 		ids = append(ids, old.Plan[i].ID)
 		text[old.Plan[i].ID] = old.Plan[i].ID
 	}
-	for i := range next.Plan {
+	for i, planned := range planTexts(*next) {
 		nextIDs = append(nextIDs, next.Plan[i].ID)
-		text[next.Plan[i].ID] = planText(*next, &next.Plan[i])
+		text[next.Plan[i].ID] = planned
 	}
 	return listChanges("planned", ids, nextIDs, func(id string) string { return text[id] })
 }

@@ -87,8 +87,17 @@ func patchText(settings board.Settings, p *board.SettingsPatch) string {
 	return string(b)
 }
 
-func planText(settings board.Settings, c *board.PlannedChange) string {
-	return fmt.Sprintf("%s at %s: %s", c.ID, at(c.AtMs), patchText(settings, &c.Patch))
+// planTexts tells what is planned, each change on top of those before it.
+func planTexts(settings board.Settings) []string {
+	var out []string
+	for i := range settings.Plan {
+		c := &settings.Plan[i]
+		out = append(out, fmt.Sprintf("%s at %s: %s", c.ID, at(c.AtMs), patchText(settings, &c.Patch)))
+		plan := settings.Plan
+		settings = c.Patch.Apply(settings)
+		settings.Plan = plan
+	}
+	return out
 }
 
 type planAdd struct {

@@ -43,8 +43,8 @@ func printSettings(w *tabwriter.Writer, r board.SettingsRecord) {
 		}
 		fmt.Fprintf(w, "colour %d\t#%06x %s%s\n", i, e.RGB, e.Name, closed)
 	}
-	for i := range r.Plan {
-		fmt.Fprintf(w, "planned\t%s\n", planText(r.Settings, &r.Plan[i]))
+	for _, text := range planTexts(r.Settings) {
+		fmt.Fprintf(w, "planned\t%s\n", text)
 	}
 	fmt.Fprintf(w, "changed\t%s by %s: %s\n", at(r.AtMs), r.By, r.Why)
 }
