@@ -98,6 +98,10 @@ bench-storm: build ## a placement storm against a server of its own; STORM='--du
 web: ## build the page into client/web/dist
 	$(GO) generate ./client/web
 
+.PHONY: web-figures
+web-figures: ## measure the page in a slowed-down Chromium
+	@PLACED_WEB_FIGURES=1 $(GO) test -count=1 -v -run TestFigures ./client/web/e2e | grep FIGURE | sed 's/.*FIGURE //'
+
 .PHONY: screenshots
 screenshots: ## take the screenshots of README.md
 	PLACED_SCREENSHOTS=$(CURDIR)/docs go test -count=1 -run TestScreenshots ./client/web/e2e

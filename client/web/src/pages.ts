@@ -14,6 +14,9 @@ const SINGLE_TILES_MAX = 64;
 /** A reduced page is made anew at most so often. */
 const REDUCE_PAUSE_MS = 250;
 
+/** Beyond so many changed chunks the page is reduced as one. */
+const REDUCE_CHUNKS_MAX = 4;
+
 /** How often a page is reduced: by 1, 2 or 5, which divide a chunk's side. */
 export type Reduction = 1 | 2 | 5;
 
@@ -164,6 +167,12 @@ export class Pages {
     }
     r.madeMs = nowMs;
     const side = CHUNK_SIZE / by;
+    if (r.dirty.size > REDUCE_CHUNKS_MAX) {
+      r.context.clearRect(0, 0, r.canvas.width, r.canvas.height);
+      r.context.drawImage(page.canvas, 0, 0, r.canvas.width, r.canvas.height);
+      r.dirty.clear();
+      return r.canvas;
+    }
     for (const chunk of r.dirty) {
       const [col, row] = [chunkCol(chunk) % PAGE_CHUNKS, chunkRow(chunk) % PAGE_CHUNKS];
       r.context.clearRect(col * side, row * side, side, side);
