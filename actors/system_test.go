@@ -299,7 +299,11 @@ func TestActorsReloadAfterAPanic(t *testing.T) {
 				return n.counter("placed_actor_restarts_total", crash.kind) == before+1
 			})
 			// Nothing is accepted that its state forbids, and what was accepted is still known.
-			o := n.place("alice", 0, 2, 5, 5)
+			var o board.PlaceOutcome
+			n.until("an answer", func() bool { // a shard that has loaded is busy with alice until it hears again that her tile is placed
+				o = n.place("alice", 0, 2, 5, 5)
+				return o.Code != board.CodeBusy
+			})
 			n.want(o, board.VerdictRefused, board.CodeCooldown)
 			n.want(n.place("alice", 1, 1, 3, 4), board.VerdictAccepted, board.CodeOK)
 			n.want(n.place("bob-"+crash.kind, 1, 1, 6, 6), board.VerdictAccepted, board.CodeOK)

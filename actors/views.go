@@ -148,7 +148,7 @@ func (s *System) ViewChanged() {
 			s.post.toSubscribers(RegisterAgain{Shard: shard})
 		}
 	})
-	s.timers.Go(s.takeOver)
+	go s.takeOver()
 }
 
 // takeOver loads every touched block of this node's share, once the old owners have had time to end what they had in flight:
@@ -182,7 +182,7 @@ func (s *System) Paused(time.Duration) {
 		s.post.forgetRegion(id)
 		s.root.Send(pid, retireRegion{})
 	}
-	s.timers.Go(s.takeOver)
+	go s.takeOver()
 }
 
 // awaitBlocks asks again for the blocks that the feed has not heard of yet, and reads them itself when no owner answers.
