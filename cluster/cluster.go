@@ -36,8 +36,11 @@ type Cluster struct {
 
 	looking sync.Mutex // held while a view is made and told
 
-	mu   sync.Mutex // guards seen
-	seen map[string]bool
+	gossip string // address of the own gossip listener
+
+	mu     sync.Mutex        // guards the fields below
+	others map[string]Member // alive, by name, as memberlist told: its own records change under its lock
+	seen   map[string]bool
 }
 
 // Start listens, and joins the others as a member that does not serve yet. Nobody there is no error: Start goes on trying. A
@@ -46,7 +49,7 @@ func Start(ctx context.Context, config Config) (*Cluster, error) {
 	if err := config.Validate(); err != nil {
 		return nil, fmt.Errorf("cluster: %w", err)
 	}
-	c := &Cluster{config: config, metrics: newMetrics(config.Metrics), kick: make(chan struct{}, 1), seen: map[string]bool{}}
+	c := &Cluster{config: config, metrics: newMetrics(config.Metrics), kick: make(chan struct{}, 1), seen: map[string]bool{}, others: map[string]Member{}}
 	c.ctx, c.stop = context.WithCancel(context.Background())
 	c.view.Store(&View{})
 	c.gate = newGate(c)
@@ -104,6 +107,7 @@ func (c *Cluster) startGossip() error {
 	if c.list, err = memberlist.Create(m); err != nil {
 		return fmt.Errorf("cluster: listen for gossip on %s: %w", c.config.GossipListen, err)
 	}
+	c.gossip = c.list.LocalNode().Address()
 	return nil
 }
 
@@ -126,7 +130,7 @@ func resolveOne(host string) (string, error) {
 func (c *Cluster) Address() string { return c.address }
 
 // GossipAddress returns the host:port that others may join.
-func (c *Cluster) GossipAddress() string { return c.list.LocalNode().Address() }
+func (c *Cluster) GossipAddress() string { return c.gossip }
 
 // View returns the newest view.
 func (c *Cluster) View() *View { return c.view.Load() }
@@ -229,13 +233,12 @@ func (c *Cluster) look() {
 	c.looking.Lock()
 	defer c.looking.Unlock()
 	own := c.ownMeta()
-	members := []Member{{Address: c.address, Gossip: c.list.LocalNode().Address(), Incarnation: own.Incarnation, State: own.State}}
-	for _, n := range c.list.Members() {
-		if m, err := decodeMeta(n.Meta); err == nil && n.Name != c.address {
-			members = append(members, Member{Address: n.Name, Gossip: n.Address(), Incarnation: m.Incarnation, State: m.State})
-			c.remember(n.Address())
-		}
+	members := []Member{{Address: c.address, Gossip: c.gossip, Incarnation: own.Incarnation, State: own.State}}
+	c.mu.Lock()
+	for _, m := range c.others {
+		members = append(members, m)
 	}
+	c.mu.Unlock()
 	old := c.View()
 	v := newView(old.Number+1, members)
 	if v.same(old) {

@@ -48,7 +48,7 @@ func (c *Cluster) missing(ctx context.Context) []string {
 	for _, m := range c.View().Members {
 		present[m.Gossip] = true
 	}
-	present[c.list.LocalNode().Address()] = true
+	present[c.gossip] = true
 	var addresses []string
 	add := func(address string) {
 		if !present[address] {
@@ -88,13 +88,26 @@ func lookUp(ctx context.Context, name string) []string {
 	return addresses
 }
 
-// remember keeps the gossip address of a member for later.
-func (c *Cluster) remember(address string) {
+// alive notes a member, and keeps its gossip address for later.
+func (c *Cluster) alive(n *memberlist.Node) {
+	m, err := decodeMeta(n.Meta)
+	if err != nil || n.Name == c.address {
+		return
+	}
+	address := n.Address()
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.others[n.Name] = Member{Address: n.Name, Gossip: address, Incarnation: m.Incarnation, State: m.State}
 	if len(c.seen) < seenMax {
 		c.seen[address] = true
 	}
+}
+
+// dead forgets a member.
+func (c *Cluster) dead(n *memberlist.Node) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.others, n.Name)
 }
 
 // asRefusal finds the reason of a refusal again: memberlist passes errors on as text.
@@ -126,13 +139,22 @@ func (delegate) LocalState(bool) []byte { return nil }
 func (delegate) MergeRemoteState([]byte, bool) {}
 
 // NotifyJoin implements memberlist.EventDelegate. It runs under memberlist's lock.
-func (d delegate) NotifyJoin(*memberlist.Node) { d.changed() }
+func (d delegate) NotifyJoin(n *memberlist.Node) {
+	d.c.alive(n)
+	d.changed()
+}
 
 // NotifyLeave implements memberlist.EventDelegate.
-func (d delegate) NotifyLeave(*memberlist.Node) { d.changed() }
+func (d delegate) NotifyLeave(n *memberlist.Node) {
+	d.c.dead(n)
+	d.changed()
+}
 
 // NotifyUpdate implements memberlist.EventDelegate.
-func (d delegate) NotifyUpdate(*memberlist.Node) { d.changed() }
+func (d delegate) NotifyUpdate(n *memberlist.Node) {
+	d.c.alive(n)
+	d.changed()
+}
 
 func (d delegate) changed() {
 	select {
