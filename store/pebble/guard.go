@@ -12,13 +12,14 @@ import (
 )
 
 // guard is the file system under the engine. The engine takes a write that fails for want of space in its log or its
-// manifest as the end, and a compaction may eat the last space that open charges need. So once the store is open:
+// manifest as the end, and a compaction may eat the last space that open charges need. So:
 //
-//   - a write or a creation that finds the disk full waits and is tried again, until it succeeds or the store closes. Commits
-//     wait with it. A sync that fails is never tried again: nothing is known then about what the disk holds.
-//   - a compaction starts no new file while less than lowWater is free.
+//   - once the store is open, a write or a creation that finds the disk full waits and is tried again, until it succeeds or
+//     the store closes. Commits wait with it. A sync that fails is never tried again: nothing is known then about what the
+//     disk holds.
+//   - a compaction starts no new file while less than lowWater is free. While the store opens it fails instead.
 //
-// Deletions pass, so that space comes back. While the store opens nothing waits: Open fails with the reason instead.
+// Deletions pass, so that space comes back. While the store opens no write waits: Open fails with the reason instead.
 type guard struct {
 	vfs.FS
 	dir      string
@@ -37,8 +38,8 @@ const fullRetry = 200 * time.Millisecond
 // compactionCategory is how the engine marks the files that a compaction writes.
 const compactionCategory vfs.DiskWriteCategory = "pebble-compaction"
 
-// errHeld fails a compaction that waited for space when the store closed; its inputs are untouched.
-var errHeld = errors.New("store closed while the compaction waited for free space")
+// errHeld fails a compaction that would have to wait for space while the store opens or closes; its inputs are untouched.
+var errHeld = errors.New("too little free space for a compaction")
 
 func newGuard(c Config, fs vfs.FS, fail func(cause string)) *guard {
 	return &guard{FS: fs, dir: c.Dir, lowWater: uint64(c.LowWaterBytes), logger: c.Logger, fail: fail, stopped: make(chan struct{})}
@@ -95,8 +96,11 @@ func (g *guard) pause() bool {
 
 // hold keeps a compaction from making a file while space is low.
 func (g *guard) hold(category vfs.DiskWriteCategory) error {
-	if category != compactionCategory || !g.active.Load() || !g.tight() {
+	if category != compactionCategory || !g.tight() {
 		return nil
+	}
+	if !g.active.Load() {
+		return errHeld // opening waits for the compactions that it starts; they are scheduled again
 	}
 	if g.held.Add(1) == 1 {
 		g.logger.Warn("little disk space: compactions wait", "dir", g.dir)

@@ -367,8 +367,12 @@ func (s *Store) Close() error {
 	if s.hasFailed() {
 		return errors.Join(s.slowFS.Close(), s.lock.Close()) // the engine's state is not to be trusted, not even to close
 	}
-	if err = s.db.Flush(); err != nil {
-		err = fmt.Errorf("flush: %w", err)
+	// Flushed data makes the next start quicker; the log has it all anyway. Where space is low the engine would make a new log
+	// in vain, and panic.
+	if !s.guard.tight() {
+		if err = s.db.Flush(); err != nil {
+			err = fmt.Errorf("flush: %w", err)
+		}
 	}
 	if s.hasFailed() {
 		return errors.Join(err, s.slowFS.Close(), s.lock.Close())
