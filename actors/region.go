@@ -36,11 +36,10 @@ type Block struct {
 	commits    committer
 	rules      *Rules
 
-	loaded      bool
-	loading     bool
-	loadAtMs    int64
-	deposedBy   string
-	deposedToMs int64
+	loaded   bool
+	loading  bool
+	loadAtMs int64
+	duel     duel
 
 	state    *store.BlockState
 	queue    []*arrival
@@ -152,11 +151,9 @@ func (b *Block) Dropped() int { return b.dropped }
 
 func (b *Block) emit(e RegionEffect) { b.out = append(b.out, e) }
 
-func (b *Block) deposed(wallMs int64) bool { return waits(wallMs, b.deposedToMs, DeposedMsMax) }
-
 func (b *Block) drive(wallMs int64) {
 	switch {
-	case b.deposed(wallMs):
+	case b.duel.deposed(wallMs):
 	case !b.loaded:
 		if !b.loading && !waits(wallMs, b.loadAtMs, LoadRetryMs) {
 			b.loading = true
@@ -169,13 +166,13 @@ func (b *Block) drive(wallMs int64) {
 
 // placeTiles raises the floor and judges each ticket: seen, below the floor, under way, or new.
 func (b *Block) placeTiles(wallMs int64, m PlaceTiles) {
-	if b.deposed(wallMs) {
+	if b.duel.deposed(wallMs) {
 		if !m.Forwarded {
 			m.Forwarded = true
-			b.emit(ForwardCharges{Address: b.deposedBy, Message: m})
+			b.emit(ForwardCharges{Address: b.duel.winner, Message: m})
 			return
 		}
-		b.deposedToMs = 0 // the owner's node thinks that the block is ours: serve it
+		b.duel.tryAgain() // the owner's node thinks that the block is ours: serve it
 	}
 	if !b.loaded {
 		if len(b.early) >= BlockEarlyMax {
@@ -224,7 +221,7 @@ const placementBytesLikely = 80
 func (b *Block) slotGranted(wallMs int64) {
 	wanted := b.commits.wantsSlot
 	b.commits.wantsSlot = false
-	if !wanted || !b.loaded || len(b.queue) == 0 || b.deposed(wallMs) {
+	if !wanted || !b.loaded || len(b.queue) == 0 || b.duel.deposed(wallMs) {
 		b.emit(DropBlockSlot{})
 		return
 	}
@@ -349,7 +346,8 @@ func (b *Block) blockLoaded(wallMs int64, m BlockLoaded) {
 		b.needSettings(m.Head)
 		return
 	}
-	b.loaded, b.deposedBy = true, ""
+	b.loaded = true
+	b.duel.loaded()
 	b.state, b.commits.version, b.snapshotVersion = m.State, m.State.Version, m.SnapshotVersion
 	if b.state.Version > b.snapshotVersion {
 		b.changedAtMs = max(wallMs, 1)
@@ -388,10 +386,7 @@ func (b *Block) publishImages(to string) {
 
 // moved ends a life of the block: somebody else made the version that was in flight.
 func (b *Block) moved(wallMs int64, head store.Head) {
-	if head.Owner.Address != b.node.Address {
-		b.deposedBy = head.Owner.Address
-		b.deposedToMs = wallMs + DeposedMs + int64(b.random()%(DeposedMs/2))
-	}
+	b.duel.lost(wallMs, head, b.node.Address, b.random)
 	b.needSettings(head)
 	b.generation++
 	b.forget()
@@ -401,7 +396,7 @@ func (b *Block) moved(wallMs int64, head store.Head) {
 // ViewChanged lets the loser of a duel try again at once.
 func (b *Block) ViewChanged(wallMs int64) []RegionEffect {
 	b.out = b.out[:0]
-	b.deposedToMs = 0
+	b.duel.tryAgain()
 	b.drive(wallMs)
 	return b.out
 }

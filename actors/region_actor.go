@@ -90,7 +90,7 @@ func (a *regionActor) receive(ctx actor.Context, wallMs int64, m RegionMessage) 
 	a.sys.metrics.dropped.Add(float64(b.Dropped() - dropped))
 	if b.generation != generation {
 		a.sys.metrics.reloads.WithLabelValues("block").Inc()
-		if a.sys.lostTo(b.deposedBy) {
+		if a.sys.lostTo(b.duel.winner) {
 			a.do(ctx, b.ViewChanged(wallMs))
 		}
 	}

@@ -29,9 +29,6 @@ const (
 	OverdueMs = 1000
 	// CloseMs is how long a placed charge waits for another commit to carry its closing.
 	CloseMs = 1000
-	// DeposedMs is how long the loser of a duel leaves the partition alone; up to half of it is added at random.
-	DeposedMs    = 1000
-	DeposedMsMax = DeposedMs + DeposedMs/2
 	// FenceMs is after how long a loaded shard commits although it has nothing to write. Until one commit of this life is
 	// applied, a commit of the life before may still arrive, and its charges would be known to nobody.
 	FenceMs = 5000
@@ -51,14 +48,13 @@ type Shard struct {
 	rules      *Rules // newest known
 	refuse     board.Code
 
-	away        bool  // another node owns the shard in this node's view
-	strayToMs   int64 // until when it serves all the same
-	leaveByMs   int64 // when it is given up at the latest
-	loaded      bool
-	loading     bool
-	loadAtMs    int64 // not before
-	deposedBy   string
-	deposedToMs int64
+	away      bool  // another node owns the shard in this node's view
+	strayToMs int64 // until when it serves all the same
+	leaveByMs int64 // when it is given up at the latest
+	loaded    bool
+	loading   bool
+	loadAtMs  int64 // not before
+	duel      duel
 
 	fenced      bool   // no commit of an earlier life can be applied any more
 	fenceAt     int64  // when to commit for that alone
@@ -205,13 +201,13 @@ func (s *Shard) Receive(wallMs int64, message ShardMessage) []ShardEffect {
 func (s *Shard) ForUser(wallMs int64, user board.UserID, message UserMessage) []ShardEffect {
 	s.out = s.out[:0]
 	s.stray(wallMs)
-	if s.deposed(wallMs) {
+	if s.duel.deposed(wallMs) {
 		onward, again := forwarded(message)
 		if !again {
-			s.emit(ForwardToOwner{Address: s.deposedBy, User: user, Message: onward})
+			s.emit(ForwardToOwner{Address: s.duel.winner, User: user, Message: onward})
 			return s.out
 		}
-		s.deposedToMs = 0 // the owner's own node thinks that it is us: serve it
+		s.duel.tryAgain() // the owner's own node thinks that it is us: serve it
 	}
 	s.emit(TellUser{User: user, Message: withRules(message, s.rules)})
 	s.drive(wallMs)
@@ -244,12 +240,10 @@ func (s *Shard) emit(e ShardEffect) { s.out = append(s.out, e) }
 
 func (s *Shard) tell(user board.UserID, m UserMessage) { s.emit(TellUser{User: user, Message: m}) }
 
-func (s *Shard) deposed(wallMs int64) bool { return waits(wallMs, s.deposedToMs, DeposedMsMax) }
-
 // drive takes the next step that the state allows: load, or ask for a slot.
 func (s *Shard) drive(wallMs int64) {
 	switch {
-	case s.deposed(wallMs) || s.rules == nil:
+	case s.duel.deposed(wallMs) || s.rules == nil:
 	case !s.loaded:
 		if !s.loading && !waits(wallMs, s.loadAtMs, LoadRetryMs) && s.serves(wallMs) {
 			s.loading = true
@@ -387,7 +381,7 @@ func (s *Shard) slotGranted(wallMs int64) {
 		return
 	}
 	s.commits.wantsSlot = false
-	if !s.loaded || s.deposed(wallMs) || !s.hasWork(wallMs) {
+	if !s.loaded || s.duel.deposed(wallMs) || !s.hasWork(wallMs) {
 		s.emit(DropSlot{})
 		return
 	}

@@ -98,7 +98,7 @@ func (a *shardActor) Receive(ctx actor.Context) {
 		a.watch(ctx, wallMs, trusted)
 		generation := a.core.Generation()
 		a.do(ctx, wallMs, a.core.Receive(wallMs, m))
-		if a.core.Generation() != generation && a.sys.lostTo(a.core.deposedBy) {
+		if a.core.Generation() != generation && a.sys.lostTo(a.core.duel.winner) {
 			a.do(ctx, wallMs, a.core.ViewChanged(wallMs))
 		}
 	}

@@ -24,7 +24,8 @@ func (s *Shard) shardLoaded(wallMs int64, m ShardLoaded) {
 		s.emit(ReportProblem{What: "load " + store.Shard(s.index).String(), Err: err})
 		return
 	}
-	s.loaded, s.deposedBy, s.fenced, s.fenceAt = true, "", false, wallMs+FenceMs
+	s.loaded, s.fenced, s.fenceAt = true, false, wallMs+FenceMs
+	s.duel.loaded()
 	s.commits.version, s.inForce, s.lastAtMs = m.Head.Version, m.Head.Owner.SettingsVersion, state.LastAtMs
 	if err := s.jobs.load(m.Jobs); err != nil {
 		s.emit(ReportProblem{What: "load the jobs", Err: err})
@@ -124,10 +125,7 @@ func (s *Shard) rowRead(wallMs int64, m RowRead) {
 // moved ends a life of the shard: somebody else made the version that was in flight.
 func (s *Shard) moved(wallMs int64, head store.Head) {
 	s.needSettings(head)
-	if head.Owner.Address != s.node.Address {
-		s.deposedBy = head.Owner.Address
-		s.deposedToMs = wallMs + DeposedMs + int64(s.random()%(DeposedMs/2))
-	}
+	s.duel.lost(wallMs, head, s.node.Address, s.random)
 	s.reload(wallMs)
 }
 
@@ -144,7 +142,7 @@ func (s *Shard) reload(wallMs int64) {
 // ViewChanged lets the loser of a duel try again at once.
 func (s *Shard) ViewChanged(wallMs int64) []ShardEffect {
 	s.out = s.out[:0]
-	s.deposedToMs = 0
+	s.duel.tryAgain()
 	s.drive(wallMs)
 	return s.out
 }

@@ -22,7 +22,7 @@ const (
 // the head. The safety of it all is the store's (DESIGN, 4): two nodes may take themselves for the owner.
 func (s *Shard) SetOwned(wallMs int64, owned bool) []ShardEffect {
 	s.out = s.out[:0]
-	s.deposedToMs = 0
+	s.duel.tryAgain()
 	switch {
 	case owned && s.away:
 		s.away = false

@@ -140,7 +140,7 @@ func (w *world) settled() string {
 
 // busy says what a shard or its users are still at.
 func (s *simShard) busy() string {
-	if s.core.deposed(s.n.wallMs()) || !s.core.loaded {
+	if s.core.duel.deposed(s.n.wallMs()) || !s.core.loaded {
 		if s.n.w.owner(store.Shard(s.index)) != s.n {
 			return ""
 		}
