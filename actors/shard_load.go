@@ -56,6 +56,14 @@ type rowAsked struct {
 	life uint64
 }
 
+// rowKnown is what happened to a user's row while it was being read: the store's answer may be older.
+type rowKnown struct {
+	row    store.UserRow
+	charge bool   // row is the user's newest charge
+	ban    bool   // row.Ban is the user's newest ban
+	life   uint64 // of the newest core that asks
+}
+
 // readRow asks the store for a user's row, unless an answer is under way already: that one serves the newest life.
 func (s *Shard) readRow(asked rowAsked) {
 	known := s.reads[asked.user]

@@ -308,23 +308,6 @@ func (u *User) rowLoaded(nowMs int64, m UserRowLoaded) {
 	u.tellSessions(nowMs, m.Rules)
 }
 
-// withRules gives a request newer rules than it came with.
-func withRules(m UserMessage, rules *Rules) UserMessage {
-	switch m := m.(type) {
-	case PlaceTile:
-		m.Rules = rules
-		return m
-	case RegisterSession:
-		m.Rules = rules
-		return m
-	case SetBan:
-		m.Rules = rules
-		return m
-	default:
-		return m
-	}
-}
-
 func chargedPlacing(row *store.UserRow) *placing {
 	return &placing{turn: row.Turn, nonce: row.Nonce, at: row.At, colour: row.Colour, charged: true}
 }

@@ -203,3 +203,40 @@ func (AskRow) userEffect()     {}
 func (AskCharge) userEffect()  {}
 func (AskBan) userEffect()     {}
 func (UserIdle) userEffect()   {}
+
+// withRules gives a request newer rules than it came with.
+func withRules(m UserMessage, rules *Rules) UserMessage {
+	switch m := m.(type) {
+	case PlaceTile:
+		m.Rules = rules
+		return m
+	case RegisterSession:
+		m.Rules = rules
+		return m
+	case SetBan:
+		m.Rules = rules
+		return m
+	default:
+		return m
+	}
+}
+
+// forwarded returns the message as it is forwarded, and whether it was forwarded before: once is enough.
+func forwarded(m UserMessage) (onward UserMessage, again bool) {
+	switch m := m.(type) {
+	case PlaceTile:
+		again, m.Forwarded, m.Rules = m.Forwarded, true, nil
+		return m, again
+	case RegisterSession:
+		again, m.Forwarded, m.Rules = m.Forwarded, true, nil
+		return m, again
+	case ForgetSession:
+		again, m.Forwarded = m.Forwarded, true
+		return m, again
+	case SetBan:
+		again, m.Forwarded, m.Rules = m.Forwarded, true, nil
+		return m, again
+	default:
+		return m, true // never leaves its node
+	}
+}
