@@ -22,7 +22,7 @@ const (
 	ClassShard    Class = 1 // rows by user (ops: by job), replaced in place
 	ClassBlock    Class = 2 // a journal: one row a commit, kept for ever
 	ClassSettings Class = 3 // a journal of settings versions
-	ClassInvites  Class = 4 // a journal of invitations: made, taken, revoked
+	ClassInvites  Class = 4 // a journal of invites: made, taken, revoked
 )
 
 // Partition names one guarded piece of the store.
@@ -40,7 +40,7 @@ func Block(id board.BlockID) Partition { return Partition{ClassBlock, uint16(id)
 // Settings returns the partition of the settings.
 func Settings() Partition { return Partition{Class: ClassSettings} }
 
-// Invites returns the partition of the invitations.
+// Invites returns the partition of the invites.
 func Invites() Partition { return Partition{Class: ClassInvites} }
 
 // String returns the partition's name, as "shard/17".

@@ -386,7 +386,7 @@ func TestBackupThatCannotBe(t *testing.T) {
 	}
 }
 
-// TestResetKeepsWhoMayCome: an empty board with the settings, the bans that hold and the invitations.
+// TestResetKeepsWhoMayCome: an empty board with the settings, the bans that hold and the invites.
 func TestResetKeepsWhoMayCome(t *testing.T) {
 	home := Home{t.TempDir()}
 	st := newBoard(t, home.Board())
@@ -433,12 +433,12 @@ func TestResetKeepsWhoMayCome(t *testing.T) {
 	invites := uint64(0)
 	for e, err := range st.Journal(t.Context(), store.Invites(), 1) {
 		if err != nil || !bytes.Equal(e.Value, value(invites)) {
-			t.Fatalf("invitation %d: %v", invites, err)
+			t.Fatalf("invite %d: %v", invites, err)
 		}
 		invites++
 	}
 	if banned != 200 || invites != 3 {
-		t.Errorf("%d bans, %d invitations", banned, invites)
+		t.Errorf("%d bans, %d invites", banned, invites)
 	}
 	shut(t, st)
 }

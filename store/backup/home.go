@@ -27,8 +27,8 @@ import (
 //	board.replaced-* boards that were replaced, for the operator to delete
 //	LOCK             held by the process that works here
 //
-// Giving board.restoring its second name decides a restore: before it the old board is the board, after it the new one, whatever is cut
-// short where.
+// Giving board.restoring its second name decides a restore: before it the old board is the board, after it the new one,
+// whatever is cut short where.
 type Home struct{ Dir string }
 
 const lockName = "LOCK"
@@ -72,8 +72,8 @@ func (h Home) Settle() (replaced string, err error) {
 	return replaced, h.sync()
 }
 
-// idle answers store.ErrLocked when a process has the board open: a placed from before data directories were locked does not hold
-// that lock.
+// idle answers store.ErrLocked when a process has the board open: a placed from before data directories were locked does not
+// hold that lock.
 func (h Home) idle() error {
 	if !exists(h.Board()) {
 		return nil
@@ -197,21 +197,26 @@ func commitSettings(ctx context.Context, st store.Store, r board.SettingsRecord)
 	if err != nil {
 		return err
 	}
-	result, err := st.Commit(ctx, &store.Commit{
-		Partition: store.Settings(), Rows: []store.Row{{Value: value}},
-		Head: store.Head{
-			Version: r.Version, Attempt: rand.Uint64() | 1,
-			Owner: store.Owner{Address: "restore", Incarnation: rand.Uint64(), SettingsVersion: r.Version},
-		},
-	})
+	owner := store.Owner{Address: "restore", Incarnation: rand.Uint64(), SettingsVersion: r.Version}
+	return commit(ctx, st, store.Settings(), store.Head{Version: r.Version, Owner: owner}, []store.Row{{Value: value}})
+}
+
+// commit makes one commit of a board that nobody else writes; a version that is there already is store.ErrCorrupt.
+func commit(ctx context.Context, st store.Store, p store.Partition, head store.Head, rows []store.Row) error {
+	head.Attempt = rand.Uint64() | 1
+	result, err := st.Commit(ctx, &store.Commit{Partition: p, Head: head, Rows: rows})
 	if err == nil && !result.Applied {
-		err = fmt.Errorf("settings: version %d is there already: %w", r.Version, store.ErrCorrupt)
+		err = fmt.Errorf("version %d is there already: %w", head.Version, store.ErrCorrupt)
 	}
-	return err
+	if err != nil {
+		return fmt.Errorf("%v: %w", p, err)
+	}
+	return nil
 }
 
 // Reset decides that an empty board under a new epoch replaces the one here: with its settings, the bans that hold, and the
-// invitations of the old store. It needs the lock, under which a node may still run on the board that is there; Settle carries it out once that has ended.
+// invites of the old store. It needs the lock, under which a node may still run on the board that is there; Settle carries it
+// out once that has ended.
 func (h Home) Reset(ctx context.Context, old store.Store, settings board.SettingsRecord, bans []board.Ban, audit Audit, log *slog.Logger) error {
 	err := h.stage(func(dir string) (err error) {
 		config := pebble.DefaultConfig(dir)
@@ -241,18 +246,15 @@ func (h Home) Reset(ctx context.Context, old store.Store, settings board.Setting
 	return nil
 }
 
-// copyInvites copies the journal of the invitations: who was invited stays so.
+// copyInvites copies the journal of the invites: who was invited stays so.
 func copyInvites(ctx context.Context, from, to store.Store) error {
 	for entry, err := range from.Journal(ctx, store.Invites(), 1) {
 		if err != nil {
-			return fmt.Errorf("invitations: %w", err)
+			return fmt.Errorf("%v: %w", store.Invites(), err)
 		}
-		r, err := to.Commit(ctx, &store.Commit{
-			Partition: store.Invites(), Rows: []store.Row{{Value: entry.Value}},
-			Head: store.Head{Version: entry.Version, Attempt: rand.Uint64() | 1, Owner: store.Owner{Address: "reset", SettingsVersion: 1}},
-		})
-		if err != nil || !r.Applied {
-			return fmt.Errorf("invitations: %w", errors.Join(err, store.ErrCorrupt))
+		owner := store.Owner{Address: "reset", SettingsVersion: 1}
+		if err := commit(ctx, to, store.Invites(), store.Head{Version: entry.Version, Owner: owner}, []store.Row{{Value: entry.Value}}); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -278,12 +280,8 @@ func commitBans(ctx context.Context, st store.Store, bans []board.Ban, nowMs int
 		for some := range slices.Chunk(list, bansOfCommit) {
 			version++
 			owner := store.Owner{Address: "reset", Incarnation: rand.Uint64(), SettingsVersion: 1}
-			r, err := st.Commit(ctx, &store.Commit{
-				Partition: store.Shard(shard), Rows: some,
-				Head: store.Head{Version: version, Attempt: rand.Uint64() | 1, Owner: owner, State: state},
-			})
-			if err != nil || !r.Applied {
-				return fmt.Errorf("bans of shard %d: %w", shard, errors.Join(err, store.ErrCorrupt))
+			if err := commit(ctx, st, store.Shard(shard), store.Head{Version: version, Owner: owner, State: state}, some); err != nil {
+				return fmt.Errorf("bans: %w", err)
 			}
 		}
 	}

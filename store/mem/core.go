@@ -273,7 +273,7 @@ func (c *Core) Clone() *Core {
 }
 
 // Rival returns a commit by another owner that makes the partition's next version and changes nothing else: the state
-// stays, a block's journal gets an entry without placements, the settings' and the invitations' journal its newest document again.
+// stays, a block's journal gets an entry without placements, the settings' and the invites' journal its newest document again.
 func (c *Core) Rival(p store.Partition, owner store.Owner, attempt uint64) *store.Commit {
 	head := c.Head(p)
 	out := &store.Commit{Partition: p, Head: store.Head{Version: head.Version + 1, Attempt: attempt, Owner: owner, State: head.State}}
