@@ -91,8 +91,11 @@ func addUntil(chunks map[board.ChunkID]*board.PastChunk, commit *store.BlockComm
 // settingsAt returns the settings that were made last by a time, or the first ones.
 func (p *Past) settingsAt(ctx context.Context, atMs int64) (board.Settings, error) {
 	records, err := p.settings(ctx)
-	if err != nil || len(records) == 0 {
-		return board.Settings{}, fmt.Errorf("read the settings' versions: %d, %w", len(records), err)
+	if err != nil {
+		return board.Settings{}, fmt.Errorf("read the settings: %w", err)
+	}
+	if len(records) == 0 {
+		return board.Settings{}, fmt.Errorf("read the settings: no version: %w", store.ErrNotFound)
 	}
 	found := records[0]
 	for _, r := range records {
