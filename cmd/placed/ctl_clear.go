@@ -32,6 +32,9 @@ func (c *clearCommand) Run(ctx context.Context, root *commands, s *streams) erro
 	}, func(w *tabwriter.Writer, j board.Job) { printJobs(w, []board.Job{j}) })
 }
 
+// jobEvery is the time between looks at a job that --wait waits for.
+const jobEvery = 200 * time.Millisecond
+
 // waitForJob asks until the job is done.
 func waitForJob(ctx context.Context, a *client.Admin, job board.Job) (board.Job, error) {
 	var err error
@@ -40,7 +43,7 @@ func waitForJob(ctx context.Context, a *client.Admin, job board.Job) (board.Job,
 			select {
 			case <-ctx.Done():
 				err = ctx.Err()
-			case <-time.After(200 * time.Millisecond):
+			case <-time.After(jobEvery):
 			}
 		}
 	}

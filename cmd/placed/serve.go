@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/netip"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -120,7 +119,8 @@ func (c *serveCommand) live(ctx context.Context, s *streams) (again bool, err er
 	ctx, drain := context.WithCancel(ctx)
 	defer drain()
 	deps := transport.Deps{
-		Sessions: system, Placer: system, Board: system, Admin: system, Fleet: system, Drain: drain, History: system, Past: archive.NewPast(st, system.SettingsHistory), Keeper: keeper, Exporter: exporter{st}, Log: log, Registry: registry,
+		Sessions: system, Placer: system, Board: system, Admin: system, Fleet: system, Drain: drain, History: system,
+		Past: archive.NewPast(st, system.SettingsHistory), Keeper: keeper, Exporter: exporter{st}, Log: log, Registry: registry,
 		Face: face2017(config, system, registry),
 	}
 	closeInvites, err := c.openInvites(ctx, st, actorsConfig.Node, &deps)
@@ -342,63 +342,4 @@ func buildInfo() prometheus.Collector {
 	g := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "placed_build_info", Help: "Always 1."}, []string{"version"})
 	g.WithLabelValues(version()).Set(1)
 	return g
-}
-
-// announce prints every address that works, and how to let the phones in the room in.
-func (c *serveCommand) announce(s *streams, server *transport.Server, system *actors.System) {
-	settings := system.Settings()
-	fmt.Fprintf(s.out, "placed %s: a board of %dx%d tiles, cooldown %v, kept in %s\n", version(), settings.Width, settings.Height,
-		time.Duration(settings.CooldownMs)*time.Millisecond, c.where())
-	host, port, err := net.SplitHostPort(server.Addr().String())
-	if err != nil {
-		return
-	}
-	address, err := netip.ParseAddr(host)
-	loopback := err == nil && address.IsLoopback()
-	fmt.Fprintf(s.out, "  board      %slocalhost:%s%s\n", c.scheme(), port, c.BasePath)
-	if !loopback {
-		for _, a := range lanAddresses(address) {
-			fmt.Fprintf(s.out, "             %s%s%s\n", c.scheme(), net.JoinHostPort(a, port), c.BasePath)
-		}
-	}
-	if a := server.AdminAddr(); a != nil {
-		fmt.Fprintf(s.out, "  operators  http://%s   (placed ctl status; token in %s)\n", a, filepath.Join(c.DataDir, adminTokenFile))
-	}
-	if loopback {
-		fmt.Fprintf(s.out, "Only this machine reaches it. For the phones in the room: placed --listen :%s\n", port)
-		return
-	}
-	if c.Auth != string(transport.AuthOpen) {
-		return
-	}
-	fmt.Fprintf(s.err, "WARNING: --auth=open on an address that others reach: anybody who takes a new identity sheds the cooldown. "+
-		"New identities are rationed to %d an hour and network.\n", c.SignInsPerHour)
-}
-
-func (c *serveCommand) where() string {
-	switch c.Store {
-	case "mem":
-		return "memory: it is lost at the end"
-	case "cassandra":
-		return "cassandra " + strings.Join(c.CassandraHosts, ",")
-	}
-	return c.DataDir
-}
-
-// lanAddresses returns the addresses under which others reach a listener on address.
-func lanAddresses(address netip.Addr) []string {
-	if address.IsValid() && !address.IsUnspecified() {
-		return []string{address.String()}
-	}
-	found, err := net.InterfaceAddrs()
-	if err != nil {
-		return nil
-	}
-	var out []string
-	for _, a := range found {
-		if n, ok := a.(*net.IPNet); ok && !n.IP.IsLoopback() && !n.IP.IsLinkLocalUnicast() {
-			out = append(out, n.IP.String())
-		}
-	}
-	return out
 }
