@@ -109,8 +109,8 @@ func (h *FaceHost) Operator(r *http.Request) (by string, ok bool, wait time.Dura
 	return "", false, 0
 }
 
-// Secure reports whether the client came by TLS, here or at a proxy that is believed: programs of 2017 are told addresses with a scheme, so a proxy on the same machine is believed
-// without being named.
+// Secure reports whether the client came by TLS, here or at a proxy that is believed: programs of 2017 are told addresses with
+// a scheme, so a proxy on the same machine is believed without being named.
 func (h *FaceHost) Secure(r *http.Request) bool {
 	peer := h.s.peerOf(r)
 	local := peer.carrier == nil && isLoopback(peer.addr) && strings.EqualFold(r.Header.Get(forwardedProto), "https")

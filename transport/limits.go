@@ -260,8 +260,8 @@ func withPeerConn(ctx context.Context, nc net.Conn) context.Context {
 	}
 }
 
-// peerOf returns what is known of the request's connection, or of the client for whom a trusted proxy asks; a connection that no peerListener accepted is limited like any
-// other, but not counted.
+// peerOf returns what is known of the request's connection, or of the client for whom a trusted proxy asks; a connection that
+// no peerListener accepted is limited like any other, but not counted.
 func (s *Server) peerOf(r *http.Request) *peerConn {
 	if c, ok := r.Context().Value(peerConnKey{}).(*peerConn); ok {
 		return c

@@ -11,9 +11,9 @@ import (
 	"github.com/placed-board/placed/board"
 )
 
-// Who a request comes from, and identity in open mode (the others: auth.go, invite.go): whoever asks gets one. An anonymous identity has a random name that begins with AnonymousPrefix;
-// any other name can be chosen by anybody. Either way the browser gets a signed cookie, and a program the same token in the
-// answer, to send as "Authorization: Bearer <token>".
+// Who a request comes from, and identity in open mode (the others: auth.go, invite.go): whoever asks gets one. An anonymous
+// identity has a random name that begins with AnonymousPrefix; any other name can be chosen by anybody. Either way the browser
+// gets a signed cookie, and a program the same token in the answer, to send as "Authorization: Bearer <token>".
 
 // AnonymousPrefix begins the names of anonymous users. Nobody can choose one that begins so, in either case.
 const AnonymousPrefix = "anon-"

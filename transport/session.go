@@ -9,6 +9,7 @@ package transport
 import (
 	"bufio"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -388,7 +389,7 @@ func (s *session) readFailed(err error) int {
 	}
 	if errors.Is(err, websocket.ErrReadLimit) {
 		s.metrics.bad[badTooBig].Inc()
-		s.Close(wire.CloseTooBig, "messages have at most 1024 bytes")
+		s.Close(wire.CloseTooBig, fmt.Sprintf("messages have at most %d bytes", wire.ClientMessageBytesMax))
 		s.discard()
 		return wire.CloseTooBig
 	}
