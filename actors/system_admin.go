@@ -238,6 +238,7 @@ func (s *System) registerGauges(r prometheus.Registerer) {
 			return float64(read(s.subscriberTotals()))
 		}))
 	}
+	r.MustRegister(newRegionRates(s.Regions, s.node.Address))
 	gauge("placed_user_actors", "User actors alive.", func() float64 { return float64(s.users.Load()) })
 	gauge("placed_regions", "Region actors alive.", func() float64 { return float64(len(s.post.allRegions())) })
 	gauge("placed_blocks", "Blocks loaded.", func() float64 { return float64(s.blocks.Load()) })
