@@ -5,12 +5,13 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/placed-board/placed/internal/smalldisk"
 )
 
 // Sizes of the small disk. Below 256 MiB of free space a node charges nobody.
@@ -19,42 +20,14 @@ const (
 	leaveBytes     = 200 << 20 // what is left of it when it is low
 )
 
-// mayMount reports whether this process has the right to mount file systems (CAP_SYS_ADMIN).
-func mayMount(t *testing.T) bool {
-	t.Helper()
-	data, err := os.ReadFile("/proc/self/status")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for line := range strings.Lines(string(data)) {
-		if rest, ok := strings.CutPrefix(line, "CapEff:"); ok {
-			caps, err := strconv.ParseUint(strings.TrimSpace(rest), 16, 64)
-			if err != nil {
-				t.Fatal(err)
-			}
-			return caps&(1<<unix.CAP_SYS_ADMIN) != 0
-		}
-	}
-	t.Fatal("/proc/self/status tells no capabilities")
-	return false
-}
-
 // TestFullDisk takes the space away from a node in a storm, first nearly and then wholly: placements are refused with the
 // reason, what was promised before lands, boards are still served, and all goes on when there is space again (I2, I8).
 func TestFullDisk(t *testing.T) {
-	if !mayMount(t) {
+	disk, ok := smalldisk.Mount(t, smallDiskBytes)
+	if !ok {
 		t.Skip("no right to mount a small disk: TestFullDiskHeals of store/pebble has a simulated one")
 	}
 	t.Parallel()
-	disk := t.TempDir()
-	if err := unix.Mount("tmpfs", disk, "tmpfs", 0, "size="+strconv.Itoa(smallDiskBytes)); err != nil {
-		t.Fatalf("mount with the right to: %v", err)
-	}
-	t.Cleanup(func() {
-		if err := unix.Unmount(disk, unix.MNT_DETACH); err != nil {
-			t.Errorf("unmount: %v", err)
-		}
-	})
 	n := newNode(t, "--width", "300", "--height", "250", "--cooldown", "50ms")
 	n.dir = filepath.Join(disk, "data")
 	n.start()

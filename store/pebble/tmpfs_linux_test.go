@@ -8,53 +8,24 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"golang.org/x/sys/unix"
 
+	"github.com/placed-board/placed/internal/smalldisk"
 	"github.com/placed-board/placed/store"
 )
-
-// mayMount reports whether this process has the right to mount file systems (CAP_SYS_ADMIN).
-func mayMount(t testing.TB) bool {
-	t.Helper()
-	data, err := os.ReadFile("/proc/self/status")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for line := range strings.Lines(string(data)) {
-		if rest, ok := strings.CutPrefix(line, "CapEff:"); ok {
-			caps, err := strconv.ParseUint(strings.TrimSpace(rest), 16, 64)
-			if err != nil {
-				t.Fatal(err)
-			}
-			return caps&(1<<unix.CAP_SYS_ADMIN) != 0
-		}
-	}
-	t.Fatal("/proc/self/status tells no capabilities")
-	return false
-}
 
 // TestRealFullDisk fills a small file system of the kernel to the last byte and makes room again.
 // Where mounting is not allowed TestLowSpaceIsTold and TestFullDiskHeals alone stand for it.
 func TestRealFullDisk(t *testing.T) {
-	if !mayMount(t) {
+	const diskBytes, lowWater = 24 << 20, 8 << 20
+	mount, ok := smalldisk.Mount(t, diskBytes)
+	if !ok {
 		t.Log("no right to mount: the simulated disk must do")
 		return
 	}
-	const diskBytes, lowWater = 24 << 20, 8 << 20
-	mount := t.TempDir()
-	if err := unix.Mount("tmpfs", mount, "tmpfs", 0, "size="+strconv.Itoa(diskBytes)); err != nil {
-		t.Fatalf("mount with the right to: %v", err)
-	}
-	t.Cleanup(func() {
-		if err := unix.Unmount(mount, unix.MNT_DETACH); err != nil {
-			t.Errorf("unmount: %v", err)
-		}
-	})
 	c := testConfig(t, vfs.Default, filepath.Join(mount, "store"))
 	c.MemTableBytes, c.LowWaterBytes = 1<<20, lowWater
 	c.Logger = slog.New(slog.DiscardHandler)
