@@ -3,6 +3,7 @@ package actors
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"sync/atomic"
@@ -187,7 +188,7 @@ func ReplayBlock(ctx context.Context, st store.Store, id board.BlockID) (*store.
 			break
 		}
 		if err != nil {
-			return nil, 0, err
+			return nil, 0, fmt.Errorf("actors: snapshot of %v: %w", store.Block(id), err)
 		}
 		if decoded, err := store.DecodeBlockState(found.Data); err == nil && decoded.Version == found.Version {
 			state, snapshot = decoded, found.Version
@@ -196,15 +197,15 @@ func ReplayBlock(ctx context.Context, st store.Store, id board.BlockID) (*store.
 		most = found.Version - 1
 	}
 	for entry, err := range st.Journal(ctx, store.Block(id), state.Version+1) {
-		if err != nil {
-			return nil, 0, err
+		var commit store.BlockCommit
+		if err == nil {
+			commit, err = store.DecodeBlockCommit(entry.Value)
 		}
-		commit, err := store.DecodeBlockCommit(entry.Value)
-		if err != nil {
-			return nil, 0, err
+		if err == nil {
+			err = state.Apply(entry.Version, &commit)
 		}
-		if err := state.Apply(entry.Version, &commit); err != nil {
-			return nil, 0, err
+		if err != nil {
+			return nil, 0, fmt.Errorf("actors: journal of %v after version %d: %w", store.Block(id), state.Version, err)
 		}
 	}
 	return state, snapshot, nil
@@ -223,12 +224,12 @@ func (s *storing) writeSnapshot(id board.BlockID, snapshot store.Snapshot) Snaps
 func readSettings(ctx context.Context, st store.Store, from uint64) ([]board.SettingsRecord, error) {
 	var records []board.SettingsRecord
 	for entry, err := range st.Journal(ctx, store.Settings(), from) {
-		if err != nil {
-			return nil, err
+		var r board.SettingsRecord
+		if err == nil {
+			r, err = store.DecodeSettings(entry.Value)
 		}
-		r, err := store.DecodeSettings(entry.Value)
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("actors: read settings: %w", err)
 		}
 		records = append(records, r)
 	}

@@ -52,6 +52,9 @@ const (
 	SubscribeMs  = 250 // between looks of the subscribers at lagging sessions
 	HealthMs     = 1000
 	LoadsMax     = 16 // blocks loaded, or their snapshots written, at once
+	DrainLookMs  = 20 // between looks at the open charges of a node that drains
+	// OpenWait is how long a shard is waited for when its open charges are counted; a busy one counts as one.
+	OpenWait = time.Second
 )
 
 // DefaultConfig returns a Config with every default set.
@@ -420,7 +423,7 @@ func (s *System) Drain(ctx context.Context) {
 	for ctx.Err() == nil && s.openCharges() > 0 {
 		select {
 		case <-ctx.Done():
-		case <-time.After(20 * time.Millisecond):
+		case <-time.After(DrainLookMs * time.Millisecond):
 		}
 	}
 }

@@ -163,7 +163,7 @@ func (s *System) openCharges() int {
 		select {
 		case n := <-answer:
 			open += n
-		case <-time.After(time.Second): // the shard is busy: something is under way
+		case <-time.After(OpenWait): // the shard is busy: something is under way
 			open++
 		case <-s.ctx.Done():
 			return 0

@@ -1,10 +1,12 @@
 package cluster
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -93,8 +95,7 @@ func (c *Cluster) startGossip() error {
 	}
 	m.ProbeInterval, m.ProbeTimeout, m.GossipInterval = c.config.ProbeInterval, c.config.ProbeTimeout, c.config.GossipInterval
 	m.SuspicionMult, m.SuspicionMaxTimeoutMult, m.TCPTimeout = c.config.SuspicionMult, 2, joinTimeout
-	// A node that wakes up is told so for a while, and whoever restarts at another address takes its old name over at once.
-	m.GossipToTheDeadTime, m.DeadNodeReclaimTime, m.PushPullInterval = 30*time.Second, time.Millisecond, 10*time.Second
+	m.GossipToTheDeadTime, m.DeadNodeReclaimTime, m.PushPullInterval = wakeTold, reclaimAfter, pushPullEvery
 	if len(c.config.Keys) > 0 {
 		if c.keyring, err = memberlist.NewKeyring(c.config.Keys, c.config.Keys[0]); err != nil {
 			return fmt.Errorf("cluster: gossip keys: %w", err)
@@ -168,22 +169,13 @@ func (c *Cluster) SetKeys(keys [][]byte) error {
 		return fmt.Errorf("cluster: gossip key: %w", err)
 	}
 	for _, old := range c.keyring.GetKeys() {
-		if !contains(keys, old) {
+		if !slices.ContainsFunc(keys, func(key []byte) bool { return bytes.Equal(key, old) }) {
 			if err := c.keyring.RemoveKey(old); err != nil {
 				return fmt.Errorf("cluster: gossip key: %w", err)
 			}
 		}
 	}
 	return nil
-}
-
-func contains(keys [][]byte, key []byte) bool {
-	for _, k := range keys {
-		if string(k) == string(key) {
-			return true
-		}
-	}
-	return false
 }
 
 // Leave says goodbye and stops. The caller has given up what it owns before.

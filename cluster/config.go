@@ -67,9 +67,14 @@ const (
 	writerQueue     = 64              // packets that a new connection has room for without growing; PeerBytesMax bounds it
 	keepaliveEvery  = 5 * time.Second
 	keepaliveWait   = 3 * time.Second
+	wakeTold        = 30 * time.Second      // how long the dead are still gossiped to, so that a node that wakes up hears of it
+	reclaimAfter    = time.Millisecond      // then a node that restarts at another address has its old name
+	pushPullEvery   = 10 * time.Second      // between whole exchanges with a random member
+	redialMin       = 50 * time.Millisecond // between tries to connect to a node, doubling
+	redialMax       = time.Second
 )
 
-// DefaultConfig returns a Config with the shipped settings (docs/adr/0010).
+// DefaultConfig returns a Config with the shipped settings (docs/adr/0011-gossip-and-one-packet-type.md).
 func DefaultConfig() Config {
 	return Config{
 		GossipListen: "127.0.0.1:7946", RemoteListen: "127.0.0.1:7947",

@@ -2,11 +2,11 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"strconv"
-	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/asynkron/protoactor-go/remote"
@@ -113,7 +113,7 @@ func (c *Cluster) dialOptions() []grpc.DialOption {
 		grpc.WithTransportCredentials(creds), grpc.WithNoProxy(),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: keepaliveEvery, Timeout: keepaliveWait}),
 		grpc.WithConnectParams(grpc.ConnectParams{
-			Backoff: backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 2, MaxDelay: time.Second}, MinConnectTimeout: joinTimeout,
+			Backoff: backoff.Config{BaseDelay: redialMin, Multiplier: 2, MaxDelay: redialMax}, MinConnectTimeout: joinTimeout,
 		}),
 	}
 }
@@ -174,7 +174,7 @@ func (c *Cluster) checkBatch(batch *remote.MessageBatch) error {
 	for _, e := range batch.Envelopes {
 		if e == nil || e.TypeId < 0 || int(e.TypeId) >= len(batch.TypeNames) || e.Target < 0 || int(e.Target) >= len(batch.Targets) ||
 			e.Sender != 0 || e.SerializerId != 0 || e.MessageHeader != nil || e.TargetRequestId != 0 {
-			return fmt.Errorf("an impossible envelope")
+			return errors.New("an impossible envelope")
 		}
 	}
 	return nil
