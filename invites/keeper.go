@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -209,11 +210,7 @@ func randomHex(n int) string {
 func randomAttempt() uint64 {
 	var b [8]byte
 	rand.Read(b[:])
-	n := uint64(1)
-	for _, x := range b {
-		n = n<<8 | uint64(x)
-	}
-	return max(n, 1)
+	return max(binary.LittleEndian.Uint64(b[:]), 1) // 0 is no attempt
 }
 
 // CreateInvites makes invites, all of them or none.
