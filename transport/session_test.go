@@ -717,13 +717,14 @@ func TestDrain(t *testing.T) {
 
 // TestDrainBounded drains with peers that answer nothing: it ends with its context.
 func TestDrainBounded(t *testing.T) {
-	h := start(t, func(cfg *Config) { cfg.DrainMove, cfg.Linger = time.Minute, time.Minute })
+	const patience = time.Minute // far above what a slow machine makes of the context's time
+	h := start(t, func(cfg *Config) { cfg.DrainMove, cfg.Linger = patience, patience })
 	h.rawDial()
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	began := time.Now()
 	h.Drain(ctx)
-	if took := time.Since(began); took > 5*time.Second {
+	if took := time.Since(began); took >= patience {
 		t.Errorf("took %v", took)
 	}
 	eventually(t, "the session is cut", func() bool { return h.sessionCount() == 0 })
