@@ -156,18 +156,27 @@ func (s *Server) getChunk(w http.ResponseWriter, r *http.Request) {
 	s.serveRendition(w, r, newRendition(packed, fmt.Sprintf(`"%s-%d-%d"`, epoch, sequence, width), wire.BoardType), true, nil)
 }
 
-// getTile answers GET /api/v1/tiles/{x}/{y}: who placed the tile and when.
-func (s *Server) getTile(w http.ResponseWriter, r *http.Request) {
+// pathTile returns the tile of the board that a path names; false says that the request was answered.
+func (s *Server) pathTile(w http.ResponseWriter, r *http.Request) (board.Point, bool) {
 	x, okX := pathNumber(r, "x")
 	y, okY := pathNumber(r, "y")
 	if !okX || !okY {
 		s.fail(w, newProblem(problemBadRequest, "x and y are whole numbers"))
-		return
+		return board.Point{}, false
 	}
 	p := board.Point{X: x, Y: y}
 	settings := s.deps.Board.Settings().Settings
 	if !settings.Bounds().Contains(p) {
 		s.fail(w, refusalProblem(board.CodeBounds, 0))
+		return p, false
+	}
+	return p, true
+}
+
+// getTile answers GET /api/v1/tiles/{x}/{y}: who placed the tile and when.
+func (s *Server) getTile(w http.ResponseWriter, r *http.Request) {
+	p, ok := s.pathTile(w, r)
+	if !ok {
 		return
 	}
 	ctx, cancel := s.readContext(r)

@@ -43,19 +43,11 @@ const cacheForEver = "public, max-age=31536000, immutable"
 
 // getTileHistory answers GET /api/v1/tiles/{x}/{y}/history: who placed the tile before, the newest placement first.
 func (s *Server) getTileHistory(w http.ResponseWriter, r *http.Request) {
-	x, okX := pathNumber(r, "x")
-	y, okY := pathNumber(r, "y")
-	if !okX || !okY {
-		s.fail(w, newProblem(problemBadRequest, "x and y are whole numbers"))
+	p, ok := s.pathTile(w, r)
+	if !ok {
 		return
 	}
-	p := board.Point{X: x, Y: y}
-	settings := s.deps.Board.Settings().Settings
-	if !settings.Bounds().Contains(p) {
-		s.fail(w, refusalProblem(board.CodeBounds, 0))
-		return
-	}
-	s.serveHistory(w, r, fmt.Sprintf("tile %d %d", x, y), func(ctx context.Context, from board.HistoryCursor, limit int) ([]board.HistoryItem, board.HistoryCursor, error) {
+	s.serveHistory(w, r, fmt.Sprintf("tile %d %d", p.X, p.Y), func(ctx context.Context, from board.HistoryCursor, limit int) ([]board.HistoryItem, board.HistoryCursor, error) {
 		return s.deps.History.TileHistory(ctx, p, from, limit)
 	})
 }

@@ -54,6 +54,7 @@ type Refusal struct {
 	Detail string
 }
 
+// Error returns the sentence for people.
 func (r *Refusal) Error() string { return r.Detail }
 
 func refuse(reason Reason, format string, a ...any) *Refusal {
