@@ -2,6 +2,7 @@ package deploy
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -144,7 +145,16 @@ type service struct {
 	Volumes      []string
 	Environment  map[string]string
 	DependsOn    any `yaml:"depends_on"`
-	Networks     any
+	Networks     any // a list of names, or a map
+}
+
+// listensAt reports whether a node's gossip and messages are on its address of the network "nodes", and others join it there.
+func (s service) listensAt(command string) bool {
+	networks, _ := s.Networks.(map[string]any)
+	nodes, _ := networks["nodes"].(map[string]any)
+	address, _ := nodes["ipv4_address"].(string)
+	return address != "" && strings.Contains(command, "--gossip-listen="+address+":7946") && strings.Contains(command, "--remote-listen="+address+":7947") &&
+		strings.Contains(s.Environment["PLACED_JOIN"], address+":7946")
 }
 
 // TestCompose: what the compose file mounts exists, images have plain names and versions, and Prometheus asks the nodes that
@@ -164,8 +174,8 @@ func TestCompose(t *testing.T) {
 			if !strings.Contains(scraped, `"`+name+s.Environment["PLACED_ADMIN_LISTEN"]+`"`) {
 				t.Errorf("Prometheus does not ask %s at %s", name, s.Environment["PLACED_ADMIN_LISTEN"])
 			}
-			if s.Environment["PLACED_INSECURE"] != "true" || !file.Networks["nodes"].Internal {
-				t.Errorf("%s: without keys, so the network of the nodes must be theirs alone", name)
+			if !file.Networks["nodes"].Internal || !s.listensAt(fmt.Sprint(s.Command)) {
+				t.Errorf("%s: has no keys, so it must listen on the network of the nodes alone", name)
 			}
 		} else if !regexp.MustCompile(`^[a-z]+(/[a-z]+)?:v?\d+\.\d+[0-9a-z.-]*$`).MatchString(s.Image) {
 			t.Errorf("%s: image %q", name, s.Image)
