@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -20,17 +21,27 @@ import (
 // fakeBoard has only settings.
 type fakeBoard struct {
 	Board
+	mu       sync.Mutex // guards settings
 	settings board.Settings
 }
 
 func (b *fakeBoard) Settings() board.SettingsRecord {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	return board.SettingsRecord{Settings: b.settings}
+}
+
+func (b *fakeBoard) change(how func(*board.Settings)) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	how(&b.settings)
 }
 
 func (b *fakeBoard) Online() int { return 3 }
 
 // fakeConn is a socket with room for some bytes.
 type fakeConn struct {
+	mu     sync.Mutex // guards what follows
 	room   int
 	got    []byte
 	tail   []byte
@@ -39,18 +50,23 @@ type fakeConn struct {
 }
 
 func (c *fakeConn) Send(m wire.Sealed) wire.WriteStatus {
-	if c.Flush() != wire.WriteDone {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.flush() != wire.WriteDone {
 		return wire.WriteBusy
 	}
 	c.writes++
 	c.tail = m
-	if c.Flush() != wire.WriteDone {
-		return wire.WriteKept
-	}
-	return wire.WriteDone
+	return c.flush()
 }
 
 func (c *fakeConn) Flush() wire.WriteStatus {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.flush()
+}
+
+func (c *fakeConn) flush() wire.WriteStatus {
 	n := min(c.room, len(c.tail))
 	c.got, c.tail, c.room = append(c.got, c.tail[:n]...), c.tail[n:], c.room-n
 	if len(c.tail) > 0 {
@@ -59,11 +75,38 @@ func (c *fakeConn) Flush() wire.WriteStatus {
 	return wire.WriteDone
 }
 
-func (c *fakeConn) Close(code int, _ string) { c.closed = code }
+func (c *fakeConn) Close(code int, _ string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closed = code
+}
+
+// closedWith returns the code that the socket was closed with, 0 while it is open.
+func (c *fakeConn) closedWith() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.closed
+}
+
+// written returns how many writes began.
+func (c *fakeConn) written() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.writes
+}
+
+// drain makes room for what comes.
+func (c *fakeConn) drain() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.room = roomy
+}
 
 // frames takes what has come apart: the text of every frame.
 func (c *fakeConn) frames(t *testing.T) []string {
 	t.Helper()
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	var out []string
 	for b := c.got; len(b) > 0; {
 		n, header := int(b[1]), 2
@@ -107,7 +150,7 @@ func inBubble(t *testing.T, do func(r *rig)) {
 				break
 			}
 		}
-		<-time.After(time.Second) // its goroutine ends
+		r.pass(time.Second) // its goroutine ends
 	})
 }
 
@@ -115,11 +158,18 @@ func (r *rig) joined(room int) *fakeConn {
 	r.t.Helper()
 	c := &fakeConn{room: room}
 	r.join(c, wire.Sealed{})
+	synctest.Wait()
 	return c
 }
 
 // settle lets everything pending be told.
-func (r *rig) settle() { <-time.After(2 * roundEvery) }
+func (r *rig) settle() { r.pass(2 * roundEvery) }
+
+// pass lets time pass, and waits until everybody rests.
+func (r *rig) pass(d time.Duration) {
+	<-time.After(d)
+	synctest.Wait()
+}
 
 func (r *rig) refreshed(cause string) float64 { return value(r.t, r.metrics.refreshes[cause]) }
 
@@ -152,8 +202,8 @@ func TestRound(t *testing.T) {
 			`{"type":"place","payload":{"author":"a\"\u003c","x":1,"y":2,"color":3}}`,
 			`{"type":"place","payload":{"author":"b","x":4,"y":5,"color":15}}`,
 		}
-		if got := c.frames(t); !slices.Equal(got, want) || c.writes != 2 { // the answer to the upgrade is one
-			t.Errorf("%d writes: %s", c.writes, got)
+		if got := c.frames(t); !slices.Equal(got, want) || c.written() != 2 { // the answer to the upgrade is one
+			t.Errorf("%d writes: %s", c.written(), got)
 		}
 	})
 }
@@ -170,10 +220,10 @@ func TestSlowSession(t *testing.T) {
 		if got := quick.frames(t); len(got) != 5 {
 			t.Errorf("the quick one got %d", len(got))
 		}
-		if value(t, r.metrics.skipped) != 4 || slow.writes != 2 {
-			t.Errorf("%v skipped, %d writes", value(t, r.metrics.skipped), slow.writes)
+		if value(t, r.metrics.skipped) != 4 || slow.written() != 2 {
+			t.Errorf("%v skipped, %d writes", value(t, r.metrics.skipped), slow.written())
 		}
-		slow.room = roomy
+		slow.drain()
 		r.settle()
 		r.told([]board.PlacedTile{at(7, 0, 1, "ann")}, false)
 		r.settle()
@@ -191,8 +241,8 @@ func TestShortLag(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		c := r.joined(10)
 		r.told([]board.PlacedTile{at(1, 0, 1, "ann")}, false)
-		<-time.After(roundEvery / 2)
-		c.room = roomy
+		r.pass(roundEvery / 2)
+		c.drain()
 		r.settle()
 		r.told([]board.PlacedTile{at(2, 0, 1, "ann")}, false)
 		r.settle()
@@ -207,13 +257,13 @@ func TestStalledSession(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		stalled, quiet := r.joined(0), r.joined(roomy)
 		r.told([]board.PlacedTile{at(1, 0, 1, "ann")}, false)
-		<-time.After(r.cfg.StalledMax - time.Second)
-		if stalled.closed != 0 || r.count() != 2 {
+		r.pass(r.cfg.StalledMax - time.Second)
+		if stalled.closedWith() != 0 || r.count() != 2 {
 			t.Error("closed early")
 		}
-		<-time.After(2 * time.Second)
-		if stalled.closed != wire.CloseSilent || quiet.closed != 0 || r.count() != 1 || value(t, r.metrics.closed[causeStalled]) != 1 {
-			t.Errorf("closed with %d, the quiet one with %d", stalled.closed, quiet.closed)
+		r.pass(2 * time.Second)
+		if stalled.closedWith() != wire.CloseSilent || quiet.closedWith() != 0 || r.count() != 1 || value(t, r.metrics.closed[causeStalled]) != 1 {
+			t.Errorf("closed with %d, the quiet one with %d", stalled.closedWith(), quiet.closedWith())
 		}
 	})
 }
@@ -248,7 +298,7 @@ func TestActivity(t *testing.T) {
 			t.Error("kept for nobody")
 		}
 		c := r.joined(roomy)
-		<-time.After(2*r.cfg.ActivityEvery + time.Second)
+		r.pass(2*r.cfg.ActivityEvery + time.Second)
 		if got, want := c.frames(t), `{"type":"activity","payload":{"count":4}}`; !slices.Equal(got, []string{want, want}) {
 			t.Errorf("%q", got)
 		}
@@ -260,18 +310,18 @@ func TestSettingsOfTheBoard(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		c := r.joined(roomy)
 		r.mu.Lock()
-		r.b.settings.Height = 900
+		r.b.change(func(s *board.Settings) { s.Height = 900 })
 		r.mu.Unlock()
 		r.settle()
 		if got := c.frames(t); len(got) != 1 || !strings.Contains(got[0], "refresh") {
 			t.Errorf("%q", got)
 		}
 		r.mu.Lock()
-		r.b.settings.Palette = append(r.b.settings.Palette, board.PaletteEntry{Name: "gold"})
+		r.b.change(func(s *board.Settings) { s.Palette = append(s.Palette, board.PaletteEntry{Name: "gold"}) })
 		r.mu.Unlock()
 		r.settle()
-		if c.closed != wire.CloseTryLater || r.count() != 0 || value(t, r.metrics.closed[causeColours]) != 1 {
-			t.Errorf("closed with %d", c.closed)
+		if c.closedWith() != wire.CloseTryLater || r.count() != 0 || value(t, r.metrics.closed[causeColours]) != 1 {
+			t.Errorf("closed with %d", c.closedWith())
 		}
 	})
 }
@@ -304,10 +354,10 @@ func TestClearedTilesAreGathered(t *testing.T) {
 		c := r.joined(roomy)
 		for i := range 4 {
 			r.told([]board.PlacedTile{cleared(i, 0), cleared(i, 1)}, false)
-			<-time.After(gatherQuiet / 2)
+			r.pass(gatherQuiet / 2)
 		}
 		r.told([]board.PlacedTile{at(2, 1, 7, "ann")}, false)
-		<-time.After(2 * gatherQuiet)
+		r.pass(2 * gatherQuiet)
 		got := c.frames(t)
 		if len(got) != 2 || !strings.Contains(got[0], "ann") {
 			t.Fatalf("%q", got)
@@ -326,13 +376,13 @@ func TestGatheringEnds(t *testing.T) {
 		c := r.joined(roomy)
 		for i := range 30 {
 			r.told([]board.PlacedTile{cleared(i, 0)}, false)
-			<-time.After(gatherAtMost / 20)
+			r.pass(gatherAtMost / 20)
 		}
 		if got := c.frames(t); len(got) != 1 {
 			t.Errorf("%d messages", len(got))
 		}
 		r.settle()
-		<-time.After(gatherAtMost)
+		r.pass(gatherAtMost)
 		c.frames(t)
 		var many []board.PlacedTile
 		for i := range 2*gatherTilesMax + 1 {
@@ -362,7 +412,7 @@ func TestWipe(t *testing.T) {
 			t.Errorf("%q", got)
 		}
 		r.wiped(rect)
-		<-time.After(2 * gatherQuiet)
+		r.pass(2 * gatherQuiet)
 		got := c.frames(t)
 		if len(got) != 1 || fmt.Sprint(points(t, got[0])) != "[(10,10) (10,11) (11,10)]" {
 			t.Errorf("%q", got)
