@@ -86,14 +86,35 @@ const BansListedMax = 10_000
 // Bans returns the newest ban of each user, lifted and ended ones included, the newest first. It reads every user's row.
 func (s *System) Bans(ctx context.Context) ([]board.Ban, error) {
 	var out []board.Ban
+	err := s.eachBan(ctx, func(ban board.Ban) { out = append(out, ban) }, func() {
+		slices.SortFunc(out, func(a, b board.Ban) int { return cmp.Or(cmp.Compare(b.AtMs, a.AtMs), cmp.Compare(a.User, b.User)) })
+		out = out[:min(len(out), BansListedMax)]
+	})
+	return out, err
+}
+
+// BansInForce returns every ban that still holds, however many there are.
+func (s *System) BansInForce(ctx context.Context) ([]board.Ban, error) {
+	nowMs, _ := s.guard.now()
+	var out []board.Ban
+	err := s.eachBan(ctx, func(ban board.Ban) {
+		if ban.UntilMs > nowMs {
+			out = append(out, ban)
+		}
+	}, func() {})
+	return out, err
+}
+
+// eachBan visits the bans of all users, lifted and ended ones included, and tells when it is through with a shard.
+func (s *System) eachBan(ctx context.Context, visit func(board.Ban), shardDone func()) error {
 	for shard := range board.UserShards {
 		for row, err := range s.store.Rows(ctx, store.Shard(shard)) {
 			if err != nil {
-				return nil, fmt.Errorf("actors: list bans: %w", err)
+				return fmt.Errorf("actors: list bans: %w", err)
 			}
 			r, err := store.DecodeUserRow(row.Value)
 			if err != nil {
-				return nil, fmt.Errorf("actors: list bans: user %q: %w", row.Key, err)
+				return fmt.Errorf("actors: list bans: user %q: %w", row.Key, err)
 			}
 			ban := board.Ban{User: board.UserID(row.Key), UntilMs: r.BannedUntilMs}
 			if n := r.BanNote; n != nil {
@@ -101,12 +122,11 @@ func (s *System) Bans(ctx context.Context) ([]board.Ban, error) {
 			} else if ban.UntilMs == 0 {
 				continue // never banned
 			}
-			out = append(out, ban)
+			visit(ban)
 		}
-		slices.SortFunc(out, func(a, b board.Ban) int { return cmp.Or(cmp.Compare(b.AtMs, a.AtMs), cmp.Compare(a.User, b.User)) })
-		out = out[:min(len(out), BansListedMax)]
+		shardDone()
 	}
-	return out, nil
+	return nil
 }
 
 // Clear starts a job that sets every tile of the rectangle that differs to colour 0.

@@ -154,17 +154,22 @@ func offer[T any](c chan T, v T) {
 	}
 }
 
-// openCharges counts what the shards have under way, as they last reported.
+// openCharges counts what the shards have under way, as they last reported. They are asked all at once, so that it takes
+// OpenWait at most.
 func (s *System) openCharges() int {
-	open := 0
+	answers := make(chan int, len(s.post.shards))
 	for shard := range s.post.shards {
-		answer := make(chan int, 1)
-		s.root.Send(s.post.shards[shard], getOpen{func(n int) { offer(answer, n) }})
+		s.root.Send(s.post.shards[shard], getOpen{func(n int) { offer(answers, n) }})
+	}
+	open := 0
+	late := time.NewTimer(OpenWait)
+	defer late.Stop()
+	for heard := range s.post.shards {
 		select {
-		case n := <-answer:
+		case n := <-answers:
 			open += n
-		case <-time.After(OpenWait): // the shard is busy: something is under way
-			open++
+		case <-late.C: // the others are busy: something is under way
+			return open + len(s.post.shards) - heard
 		case <-s.ctx.Done():
 			return 0
 		}

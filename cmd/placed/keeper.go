@@ -40,7 +40,7 @@ func (k *keeper) Reset(ctx context.Context, by, why string) error {
 	if _, ok := k.store.(*homeStore); !ok {
 		return fmt.Errorf("%w: a board kept in %s is not reset: start placed on another keyspace", board.ErrRefused, k.store.Capabilities().Name)
 	}
-	bans, err := k.system.Bans(ctx)
+	bans, err := k.system.BansInForce(ctx)
 	if err != nil {
 		return err
 	}
