@@ -595,3 +595,29 @@ func TestWatchPlacements(t *testing.T) {
 }
 
 func first[A, B any](a A, _ B) A { return a }
+
+// TestKnownUsers: a user is known from the first session or row on, and is found by more than the exact name.
+func TestKnownUsers(t *testing.T) {
+	bubble(t, mem.New(), func(c *Config) { c.Board.CooldownMs = 0 }, func(n *node) {
+		known := func(user board.UserID, want bool) {
+			t.Helper()
+			if got, err := n.KnownUser(n.t.Context(), user); err != nil || got != want {
+				t.Errorf("%s known: %v, %v", user, got, err)
+			}
+		}
+		known("alice", false)
+		n.want(n.place("alice", 1, 1, 1, 1), board.VerdictAccepted, board.CodeOK)
+		if err := n.Ban(n.t.Context(), "Alice", board.BannedForever, "op", "in advance"); err != nil {
+			t.Fatal(err)
+		}
+		known("alice", true)
+		known("Alice", true)
+		known("ALICE", false)
+		for limit, want := range map[int]int{5: 2, 1: 1} {
+			found, err := n.FindUsers(n.t.Context(), func(u board.UserID) bool { return strings.EqualFold(string(u), "ALICE") }, limit)
+			if err != nil || len(found) != want {
+				t.Errorf("found %v, %v", found, err)
+			}
+		}
+	})
+}

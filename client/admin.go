@@ -70,23 +70,43 @@ func (a *Admin) Change(ctx context.Context, change SettingsChange) (board.Settin
 }
 
 // Ban keeps a user from placing until a time in Unix milliseconds; board.BannedForever has no end. Placements that are
-// charged already still land.
-func (a *Admin) Ban(ctx context.Context, user board.UserID, untilMs int64, why string) error {
-	return a.json(ctx, http.MethodPost, "/admin/v1/bans", struct {
+// charged already still land. A user that the board has never seen is refused; the short name of an anonymous one, "anon xk67", is
+// taken for the one user whose name begins so. The one who is banned is returned.
+func (a *Admin) Ban(ctx context.Context, user board.UserID, untilMs int64, why string) (board.UserID, error) {
+	return a.ban(ctx, user, untilMs, why, false)
+}
+
+// BanUnseen does the same in advance, with a user that the board may never have seen.
+func (a *Admin) BanUnseen(ctx context.Context, user board.UserID, untilMs int64, why string) (board.UserID, error) {
+	return a.ban(ctx, user, untilMs, why, true)
+}
+
+// banSet is the answer to a ban, and to lifting one.
+type banSet struct {
+	User board.UserID `json:"user"`
+}
+
+func (a *Admin) ban(ctx context.Context, user board.UserID, untilMs int64, why string, unseen bool) (board.UserID, error) {
+	var out banSet
+	err := a.json(ctx, http.MethodPost, "/admin/v1/bans", struct {
 		User    board.UserID `json:"user"`
 		UntilMs int64        `json:"until_ms"`
 		By      string       `json:"by,omitempty"`
 		Why     string       `json:"why"`
-	}{user, untilMs, a.By, why}, nil)
+		Unseen  bool         `json:"unseen,omitempty"`
+	}{user, untilMs, a.By, why, unseen}, &out)
+	return out.User, err
 }
 
-// Unban lifts a ban.
-func (a *Admin) Unban(ctx context.Context, user board.UserID, why string) error {
+// Unban lifts a ban, of a user that is named as for Ban.
+func (a *Admin) Unban(ctx context.Context, user board.UserID, why string) (board.UserID, error) {
 	query := url.Values{"why": {why}}
 	if a.By != "" {
 		query.Set("by", a.By)
 	}
-	return a.json(ctx, http.MethodDelete, "/admin/v1/bans/"+url.PathEscape(string(user))+"?"+query.Encode(), nil, nil)
+	var out banSet
+	err := a.json(ctx, http.MethodDelete, "/admin/v1/bans/"+url.PathEscape(string(user))+"?"+query.Encode(), nil, &out)
+	return out.User, err
 }
 
 // Bans returns the newest ban of each user, lifted and ended ones included, the newest first.

@@ -122,9 +122,12 @@ func TestAdmin(t *testing.T) {
 	if want := (board.Ban{User: "bob", UntilMs: 99, By: "ada", Why: "spam", AtMs: 7}); err != nil || len(bans) != 1 || bans[0] != want {
 		t.Errorf("bans: %+v, %v", bans, err)
 	}
-	err = admin.Ban(ctx, "bob", 99, "spam")
-	check("ban", last().body == `{"user":"bob","until_ms":99,"by":"ada","why":"spam"}`, err, nil)
-	check("unban", true, admin.Unban(ctx, "b/b", "mercy"), nil)
+	banned, err := admin.Ban(ctx, "bob", 99, "spam")
+	check("ban", banned == "bob" && last().body == `{"user":"bob","until_ms":99,"by":"ada","why":"spam"}`, err, nil)
+	_, err = admin.BanUnseen(ctx, "eve", 99, "known elsewhere")
+	check("ban unseen", last().body == `{"user":"eve","until_ms":99,"by":"ada","why":"known elsewhere","unseen":true}`, err, nil)
+	_, err = admin.Unban(ctx, "b/b", "mercy")
+	check("unban", true, err, nil)
 	job, err := admin.Clear(ctx, board.Rect{X: 1, Y: 2, Width: 3, Height: 4}, "rude")
 	check("clear", job.ID == "j1" && last().body == `{"rect":{"x":1,"y":2,"width":3,"height":4},"by":"ada","why":"rude"}`, err, job)
 	jobs, err := admin.Jobs(ctx)

@@ -155,6 +155,7 @@ type ban struct {
 	UntilMs *int64 `json:"until_ms"` // Unix milliseconds; none: for ever
 	By      string `json:"by"`
 	Why     string `json:"why"`
+	Unseen  bool   `json:"unseen"` // also a user that the board has never seen
 }
 
 func (s *Server) adminBans(w http.ResponseWriter, r *http.Request) {
@@ -180,27 +181,33 @@ func (s *Server) adminBan(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, newProblem(problemBadRequest, "until_ms is not in the future; leave it out to ban for ever, delete the ban to lift it"))
 		return
 	}
-	s.setBan(w, r, body.User, until, body.By, body.Why)
+	s.setBan(w, r, body, until)
 }
 
 // adminUnban takes who and why from the query, because a DELETE has no body.
 func (s *Server) adminUnban(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
-	s.setBan(w, r, r.PathValue("user"), 0, query.Get("by"), query.Get("why"))
+	s.setBan(w, r, ban{User: r.PathValue("user"), By: query.Get("by"), Why: query.Get("why")}, 0)
 }
 
-func (s *Server) setBan(w http.ResponseWriter, r *http.Request, name string, untilMs int64, by, why string) {
-	by, why, p := whoAndWhy(r, by, why)
+func (s *Server) setBan(w http.ResponseWriter, r *http.Request, b ban, untilMs int64) {
+	by, why, p := whoAndWhy(r, b.By, b.Why)
 	if p != nil {
 		s.fail(w, p)
 		return
 	}
-	user, err := board.ParseUserID(name)
+	user, err := board.ParseUserID(b.User)
 	if err != nil {
 		s.fail(w, newProblem(problemUserName, err.Error()))
 		return
 	}
-	if err := s.deps.Admin.Ban(r.Context(), user, untilMs, by, why); err != nil {
+	if !b.Unseen {
+		user, err = s.knownUser(r.Context(), user)
+	}
+	if err == nil {
+		err = s.deps.Admin.Ban(r.Context(), user, untilMs, by, why)
+	}
+	if err != nil {
 		s.askFailed(w, r, err)
 		return
 	}

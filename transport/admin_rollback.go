@@ -41,6 +41,14 @@ func (s *Server) adminRollback(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, p)
 		return
 	}
+	if job.User != "" {
+		user, err := s.knownUser(r.Context(), job.User)
+		if err != nil {
+			s.askFailed(w, r, err)
+			return
+		}
+		job.User = user
+	}
 	if *body.DryRun {
 		plan, err := s.deps.Admin.PlanRollback(r.Context(), job)
 		answer := rollbackPlan{RollbackPlan: plan}

@@ -9,6 +9,7 @@ import (
 	"image"
 	"image/png"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 	"testing"
@@ -420,5 +421,34 @@ func TestPlanByHTTP(t *testing.T) {
 	defer h.fake.mu.Unlock()
 	if plan := h.fake.settings.Plan; len(plan) != 1 || plan[0].ID != "2.2" {
 		t.Errorf("left is %+v", plan)
+	}
+}
+
+// TestOperatorsNameKnownUsers: a name that the board has never seen is refused with those that may be meant, and nothing is done.
+func TestOperatorsNameKnownUsers(t *testing.T) {
+	h := start(t, nil)
+	h.fake.known = []board.UserID{"Guest1", "anon-xk67aaaa", "anon-yy22aaaa", "anon-yy22bbbb"}
+	for name, says := range map[string]string{"guest1": `"Guest1"`, "anon yy22": `"anon-yy22aaaa" or "anon-yy22bbbb"`, "anon xk": "exact", "nobody": "exact"} {
+		for what, res := range map[string]response{
+			"ban":       h.admin("POST", "/admin/v1/bans", `{"user":"`+name+`","why":"x"}`),
+			"unban":     h.admin("DELETE", "/admin/v1/bans/"+url.PathEscape(name), ""),
+			"roll back": h.admin("POST", "/admin/v1/rollback", `{"user":"`+name+`","since_ms":7,"dry_run":false}`),
+		} {
+			if p := wantProblem(t, what+" "+name, res, 409, problemRefused); !strings.Contains(p.Detail, says) {
+				t.Errorf("%s %s: %s", what, name, p.Detail)
+			}
+		}
+	}
+	if len(h.fake.bans)+len(h.fake.jobs) != 0 {
+		t.Errorf("done: %v, %v", h.fake.bans, h.fake.jobs)
+	}
+	h.admin("POST", "/admin/v1/bans", `{"user":"anon xk67","until_ms":9000000000000}`)
+	h.admin("POST", "/admin/v1/bans", `{"user":"eve","until_ms":9000000000000,"unseen":true}`)
+	h.admin("POST", "/admin/v1/rollback", `{"user":"anon xk67","since_ms":7,"dry_run":false}`)
+	if len(h.fake.bans) != 2 || !strings.HasPrefix(h.fake.bans[0], "anon-xk67aaaa ") || !strings.HasPrefix(h.fake.bans[1], "eve ") {
+		t.Errorf("bans %v", h.fake.bans)
+	}
+	if len(h.fake.jobs) != 1 || h.fake.jobs[0].User != "anon-xk67aaaa" {
+		t.Errorf("jobs %+v", h.fake.jobs)
 	}
 }

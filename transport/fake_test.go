@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -48,7 +49,8 @@ type fakeSystem struct {
 	pastBlock    chan struct{} // BoardAt waits for it to be closed
 	settings     board.SettingsRecord
 	bans         []string
-	adminErr     error // of Ban, Bans, Backup, Reset
+	known        []board.UserID // nil: everybody
+	adminErr     error          // of Ban, Bans, Backup, Reset
 	archive      []byte
 	archiveErr   error // after the archive
 	resets       []string
@@ -243,6 +245,21 @@ func (f *fakeSystem) Ban(_ context.Context, user board.UserID, untilMs int64, by
 	}
 	f.bans = append(f.bans, fmt.Sprintf("%s %d %s %s", user, untilMs, by, why))
 	return nil
+}
+
+// KnownUser knows everybody, unless the test says whom.
+func (f *fakeSystem) KnownUser(_ context.Context, user board.UserID) (bool, error) {
+	return f.known == nil || slices.Contains(f.known, user), nil
+}
+
+func (f *fakeSystem) FindUsers(_ context.Context, match func(board.UserID) bool, limit int) ([]board.UserID, error) {
+	var found []board.UserID
+	for _, user := range f.known {
+		if len(found) < limit && match(user) {
+			found = append(found, user)
+		}
+	}
+	return found, nil
 }
 
 func (f *fakeSystem) Bans(context.Context) ([]board.Ban, error) {

@@ -70,6 +70,9 @@ type Admin interface {
 	Ban(ctx context.Context, user board.UserID, untilMs int64, by, why string) error
 	// Bans returns the newest ban of each user, lifted and ended ones included, the newest first.
 	Bans(ctx context.Context) ([]board.Ban, error)
+	// KnownUser reports whether the board has ever seen a user; FindUsers returns at most limit known ones that match.
+	KnownUser(ctx context.Context, user board.UserID) (bool, error)
+	FindUsers(ctx context.Context, match func(board.UserID) bool, limit int) ([]board.UserID, error)
 	Clear(ctx context.Context, rect board.Rect, by, why string) (board.Job, error)
 	// Rollback starts a job that takes placements back (see board.Job); PlanRollback tells what it would do.
 	Rollback(ctx context.Context, j board.Job) (board.Job, error)

@@ -75,7 +75,7 @@ func TestBoardResetInMemory(t *testing.T) {
 // TestBoardResetKeepsBans resets a running board: who is banned stays so, and the settings stay as they are.
 func TestBoardResetKeepsBans(t *testing.T) {
 	s := serve(t, "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--width", "200", "--height", "200")
-	for _, args := range [][]string{{"ban", "eve", "--why", "spam"}, {"ban", "ann"}, {"unban", "ann"}, {"settings", "set", "--cooldown", "7s", "--frozen"}} {
+	for _, args := range [][]string{{"ban", "eve", "--why", "spam", "--unseen"}, {"ban", "ann", "--unseen"}, {"unban", "ann"}, {"settings", "set", "--cooldown", "7s", "--frozen"}} {
 		if r := s.ctl(args...); r.code != 0 {
 			t.Fatalf("%v: %+v", args, r)
 		}

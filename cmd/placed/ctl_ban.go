@@ -17,9 +17,10 @@ type banCommand struct {
 }
 
 type banAdd struct {
-	User string         `arg:"" help:"The user's name."`
-	For  *time.Duration `env:"-" help:"How long (default: without end)."`
-	Why  string         `env:"-" help:"Kept with the ban."`
+	User   string         `arg:"" help:"The user's name, or as a page shows somebody anonymous: 'anon xk67'."`
+	For    *time.Duration `env:"-" help:"How long (default: without end)."`
+	Why    string         `env:"-" help:"Kept with the ban."`
+	Unseen bool           `env:"-" help:"In advance: the board need not have seen the user yet."`
 }
 
 // Run bans a user.
@@ -37,8 +38,13 @@ func (c *banAdd) Run(ctx context.Context, root *commands, s *streams) error {
 		end = "until " + at(until)
 	}
 	return call(ctx, root, s, func(ctx context.Context, a *client.Admin) (map[string]any, error) {
-		return map[string]any{"user": user, "until_ms": until}, a.Ban(ctx, user, until, c.Why)
-	}, func(w *tabwriter.Writer, _ map[string]any) { fmt.Fprintf(w, "%s is banned %s\n", user, end) })
+		ban := a.Ban
+		if c.Unseen {
+			ban = a.BanUnseen
+		}
+		user, err := ban(ctx, user, until, c.Why)
+		return map[string]any{"user": user, "until_ms": until}, err
+	}, func(w *tabwriter.Writer, set map[string]any) { fmt.Fprintf(w, "%s is banned %s\n", set["user"], end) })
 }
 
 type banList struct {
@@ -86,6 +92,7 @@ func (c *unbanCommand) Run(ctx context.Context, root *commands, s *streams) erro
 		return usageError{err}
 	}
 	return call(ctx, root, s, func(ctx context.Context, a *client.Admin) (map[string]any, error) {
-		return map[string]any{"user": user}, a.Unban(ctx, user, c.Why)
-	}, func(w *tabwriter.Writer, _ map[string]any) { fmt.Fprintf(w, "%s may place again\n", user) })
+		user, err := a.Unban(ctx, user, c.Why)
+		return map[string]any{"user": user}, err
+	}, func(w *tabwriter.Writer, set map[string]any) { fmt.Fprintf(w, "%s may place again\n", set["user"]) })
 }

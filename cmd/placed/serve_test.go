@@ -281,7 +281,7 @@ func TestCtl(t *testing.T) {
 		{"settings", "set", "--protect", "1,2,3,4", "--protect", "5,6,7,8"},
 		{"settings", "set", "--no-protect"},
 		{"settings", "history"},
-		{"ban", "somebody", "--for", "1h", "--why", "test"},
+		{"ban", "somebody", "--for", "1h", "--why", "test", "--unseen"},
 		{"ban", "list"},
 		{"unban", "somebody"},
 		{"ban", "list", "--all"},
@@ -317,6 +317,9 @@ func TestCtl(t *testing.T) {
 		t.Errorf("impossible settings: %+v, want code 2 and one line that says so once", r)
 	}
 	failsWith(t, s.ctl("settings", "set", "--width", "500", "--base", "2"), "409")
+	failsWith(t, s.ctl("ban", "Somebody"), "nobody called", `"somebody"`)
+	failsWith(t, s.ctl("unban", "nobody at all"), "nobody called")
+	failsWith(t, s.ctl("rollback", "--user", "SOMEBODY", "--since", "30m"), `"somebody"`)
 	failsWith(t, s.ctl("clear", "5000,5000,5,5"))
 	failsWith(t, s.ctl("rollback", "--undo", "17", "--yes"), "no job")
 	if png, err := os.ReadFile(picture); err != nil || !strings.HasPrefix(string(png), "\x89PNG") {
