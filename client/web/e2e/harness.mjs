@@ -189,6 +189,27 @@ export async function settings(patch) {
 export const control = async (what) => assert.ok((await fetch(`${PLACED_CONTROL_URL}/${what}`, { method: "POST" })).ok, what);
 export const shot = (page, name) => page.screenshot({ path: join(PLACED_ARTIFACTS, `${name}.png`) });
 
+/** Fails when anything around the board lies under something else or outside the viewport, or a banner's close button cannot be hit. */
+export async function apart(page, what) {
+  const wrong = await page.evaluate(() => {
+    const seen = [...document.querySelectorAll(".top > :not(.gap), .banner, .zoom, .minimap, .dock > *")].filter((e) => e.getClientRects().length > 0);
+    const boxes = seen.map((e) => ({ name: e.id || e.className, ...e.getBoundingClientRect().toJSON() })).filter((b) => b.width > 0 && b.height > 0);
+    const faults = boxes.filter((b) => b.left < 0 || b.top < 0 || b.right > innerWidth || b.bottom > innerHeight).map((b) => `${b.name} lies outside`);
+    for (const [i, a] of boxes.entries()) {
+      for (const b of boxes.slice(i + 1)) {
+        if (a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom) faults.push(`${a.name} and ${b.name} overlap`);
+      }
+    }
+    for (const e of document.querySelectorAll("#announcement-close, #menu-open, #account")) {
+      const { left, top, width, height } = e.getBoundingClientRect();
+      if (width > 0 && !e.contains(document.elementFromPoint(left + width / 2, top + height / 2))) faults.push(`${e.id} is covered`);
+      if (height > 60) faults.push(`${e.id} is ${height} px tall`);
+    }
+    return faults;
+  });
+  assert.deepEqual(wrong, [], what);
+}
+
 /** A test that also fails on anything the pages complained of. */
 let checks = 0;
 export function check(name, fn) {

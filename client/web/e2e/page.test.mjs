@@ -1,7 +1,7 @@
 // What people do with the page, on a desktop and on a phone, against a real server (harness.mjs).
 
 import assert from "node:assert/strict";
-import { api, BLUE, check, control, coords, DESKTOP, drawn, goClose, goTo, live, open, PHONE, pixel, placeAs, ready, RED, settings, shot, still, tapUntil, text, WAIT, waitPixel, WHITE, world, zoomOf } from "./harness.mjs";
+import { apart, api, BLUE, check, control, coords, DESKTOP, drawn, goClose, goTo, live, open, PHONE, pixel, placeAs, ready, RED, settings, shot, still, tapUntil, text, WAIT, waitPixel, WHITE, world, zoomOf } from "./harness.mjs";
 
 let desktop;
 let phone;
@@ -215,6 +215,8 @@ check("settings arrive without a reload: announcement, frozen, palette, size", a
 
 check("a restart of the server, in peace and by force, without a reload", async () => {
   await desktop.bringToFront();
+  await settings({ announcement: "Tonight at nine we all paint stars in the upper left corner: come and help!" });
+  await phone.waitForSelector("#announcement:not([hidden])", WAIT);
   for (const end of ["stop", "kill"]) {
     world.serverAway = true;
     await control(end);
@@ -224,9 +226,12 @@ check("a restart of the server, in peace and by force, without a reload", async 
       await phone.waitForSelector('#status[data-state="waiting"]', WAIT);
       await shot(desktop, "desktop-reconnecting");
       await shot(phone, "phone-reconnecting");
-      for (const id of ["retry", "account"]) {
-        const box = await phone.locator(`#${id}`).boundingBox();
-        assert.ok(box.x >= 0 && box.x + box.width <= 412, `${id} lies outside a phone's width`);
+      for (const width of [360, 412]) {
+        await phone.setViewportSize({ width, height: PHONE.viewport.height });
+        await phone.waitForFunction((w) => innerWidth === w, width, WAIT);
+        await apart(phone, `reconnecting, ${width} px wide`);
+        const box = await phone.locator("#retry").boundingBox();
+        assert.ok(box.x >= 0 && box.x + box.width <= width, "retry lies outside a phone's width");
       }
     }
     await control("start");
@@ -240,6 +245,7 @@ check("a restart of the server, in peace and by force, without a reload", async 
     await goTo(desktop, 500, 500);
     await waitPixel(desktop, 640, 400, end === "stop" ? BLUE : RED);
   }
+  await settings({ announcement: "" });
   assert.equal(await desktop.evaluate(() => window.mark_), "the same page");
 });
 

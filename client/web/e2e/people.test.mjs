@@ -4,7 +4,7 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
-import { api, check, DESKTOP, goTo, live, open, PHONE, placeAs, ready, settings, shot, still, tapUntil, text, WAIT, waitPixel, RED } from "./harness.mjs";
+import { apart, api, check, DESKTOP, goTo, live, open, PHONE, placeAs, ready, settings, shot, still, tapUntil, text, WAIT, waitPixel, RED } from "./harness.mjs";
 
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
@@ -199,4 +199,33 @@ check("two pages converge under a storm", async () => {
     assert.equal(await page.evaluate(() => document.documentElement.dataset.divergences), "0");
     await page.context().close();
   }
+});
+
+check("nothing covers anything: a long announcement, frozen, close up, on every width", async () => {
+  const page = await open(PHONE, "");
+  await settings({ announcement: "Tonight at nine we all paint stars in the upper left corner: come and help!" });
+  await page.waitForSelector("#announcement:not([hidden])", WAIT);
+  const lines = await page.evaluate(() => document.getElementById("announcement-text").getBoundingClientRect().height / 20);
+  assert.ok(lines >= 2, `the announcement takes ${lines} lines`);
+  for (const frozen of [false, true]) {
+    await settings({ frozen });
+    await page.waitForSelector("#frozen", { state: frozen ? "visible" : "hidden", ...WAIT });
+    for (const zoom of ["far", "close"]) {
+      if (zoom === "close") await goTo(page, 300, 300);
+      else await page.click("#zoom-fit");
+      await still(page);
+      for (const [width, height] of [[360, 640], [412, 915], [1280, 800]]) {
+        await page.setViewportSize({ width, height });
+        await page.waitForFunction((w) => innerWidth === w, width, WAIT);
+        await apart(page, `${width}x${height}, frozen: ${frozen}, ${zoom}`);
+        await shot(page, `banners-${width}-${frozen ? "frozen" : "open"}-${zoom}`);
+      }
+    }
+  }
+  await page.setViewportSize(PHONE.viewport);
+  assert.ok(await page.locator("#minimap").isVisible());
+  await page.locator("#announcement-close").tap();
+  await page.waitForSelector("#announcement", { state: "hidden", ...WAIT });
+  await settings({ announcement: "", frozen: false });
+  await page.context().close();
 });
