@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/placed-board/placed/actors"
+	"github.com/placed-board/placed/board"
 	"github.com/placed-board/placed/transport"
 )
 
@@ -17,6 +18,7 @@ func (c *serveCommand) announce(s *streams, server *transport.Server, system *ac
 	settings := system.Settings()
 	fmt.Fprintf(s.out, "placed %s: a board of %dx%d tiles, cooldown %v, kept in %s\n", version(), settings.Width, settings.Height,
 		time.Duration(settings.CooldownMs)*time.Millisecond, c.where())
+	c.warnOfBoard(s, settings.Settings)
 	host, port, err := net.SplitHostPort(server.Addr().String())
 	if err != nil {
 		return
@@ -41,6 +43,30 @@ func (c *serveCommand) announce(s *streams, server *transport.Server, system *ac
 	}
 	fmt.Fprintf(s.err, "WARNING: --auth=open on an address that others reach: anybody who takes a new identity sheds the cooldown. "+
 		"New identities are rationed to %d an hour and network.\n", c.SignInsPerHour)
+}
+
+// warnOfBoard says that flags for a new board change nothing of one that exists. Who says the default says nothing.
+func (c *serveCommand) warnOfBoard(s *streams, is board.Settings) {
+	var differ []string
+	usual := board.DefaultSettings() // the flags' defaults
+	cooldown, cooldownUsual := milliseconds(is.CooldownMs), milliseconds(usual.CooldownMs)
+	for _, f := range []struct {
+		name          string
+		given, differ bool
+	}{
+		{"--width", c.Width != usual.Width, c.Width != is.Width},
+		{"--height", c.Height != usual.Height, c.Height != is.Height},
+		{"--cooldown", c.Cooldown != cooldownUsual, c.Cooldown != cooldown},
+		{"--region-size", c.RegionSize != usual.RegionSize, c.RegionSize != is.RegionSize},
+	} {
+		if f.given && f.differ {
+			differ = append(differ, f.name)
+		}
+	}
+	if len(differ) > 0 {
+		fmt.Fprintf(s.err, "WARNING: %s changed nothing: this board exists and keeps its settings. placed ctl settings set changes them.\n",
+			strings.Join(differ, ", "))
+	}
 }
 
 func (c *serveCommand) where() string {

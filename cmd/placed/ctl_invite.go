@@ -34,6 +34,7 @@ type inviteCreate struct {
 	NamesFrom string        `env:"-" type:"existingfile" help:"A file of names, one a line: an invite for each."`
 	ValidFor  time.Duration `env:"-" help:"How long, as 48h (default: without end)."`
 	Why       string        `env:"-" help:"Kept with the invites."`
+	Force     bool          `env:"-" help:"Write over files that exist; invite list --html prints all links in one."`
 	invitePaper
 }
 
@@ -55,7 +56,7 @@ func (c *inviteCreate) Run(ctx context.Context, root *commands, s *streams) erro
 	case c.ValidFor < 0:
 		return usageError{fmt.Errorf("--valid-for %v is not in the future", c.ValidFor)}
 	}
-	if err := c.check(); err != nil {
+	if err := errors.Join(c.taken(), c.check()); err != nil {
 		return usageError{err}
 	}
 	admin, err := root.Ctl.admin()
@@ -87,6 +88,19 @@ func (c *inviteCreate) Run(ctx context.Context, root *commands, s *streams) erro
 		return err
 	}
 	return errors.Join(err, c.print(root, s, made))
+}
+
+// taken refuses files that exist: the links of guests who were asked before are in them.
+func (c *inviteCreate) taken() error {
+	for _, path := range []string{c.CSV, c.HTML} {
+		if path == "" || c.Force {
+			continue
+		}
+		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() && info.Size() > 0 {
+			return fmt.Errorf("%s exists: name another file, or say --force to write over it; `placed ctl invite list --html FILE` prints all links in one", path)
+		}
+	}
+	return nil
 }
 
 // readNames reads a file of names, one a line; empty lines do not count.

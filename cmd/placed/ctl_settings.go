@@ -93,6 +93,7 @@ type settingsSet struct {
 	FrozenFrom  when   `env:"-" placeholder:"TIME" help:"Refuse placements from then on."`
 	Base        uint64 `env:"-" help:"Version that the change is based on (default: the newest): refused when somebody was faster."`
 	Why         string `env:"-" help:"Kept with the version."`
+	Yes         bool   `env:"-" help:"Do not ask, when the board shrinks to less than half."`
 }
 
 // Run makes the next version.
@@ -116,9 +117,37 @@ func (c *settingsSet) Run(ctx context.Context, root *commands, s *streams) error
 	} else if len(change.PlanAdd) == 0 {
 		return usageError{errNothing}
 	}
+	if !c.Yes {
+		if err := confirmShrink(ctx, root, s, &patch); err != nil {
+			return err
+		}
+	}
 	return call(ctx, root, s, func(ctx context.Context, a *client.Admin) (board.SettingsRecord, error) {
 		return changeSettings(ctx, a, change)
 	}, printSettings)
+}
+
+// confirmShrink asks before a board shrinks to less than half: a digit is soon forgotten, and everybody sees it go.
+func confirmShrink(ctx context.Context, root *commands, s *streams, patch *board.SettingsPatch) error {
+	if patch.Width == nil && patch.Height == nil {
+		return nil
+	}
+	admin, err := root.Ctl.admin()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, root.Ctl.Timeout)
+	defer cancel()
+	now, err := admin.Settings(ctx)
+	if err != nil {
+		return explain(err)
+	}
+	next := patch.Apply(now.Settings)
+	if next.Width < 1 || next.Height < 1 || 2*next.Width*next.Height >= now.Width*now.Height {
+		return nil
+	}
+	return ask(s, fmt.Sprintf("The board shrinks from %dx%d to %dx%d, for everybody; what lies outside comes back when it grows again.",
+		now.Width, now.Height, next.Width, next.Height))
 }
 
 // conflictTries is how often a change that names no version is tried again when somebody was faster.

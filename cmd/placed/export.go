@@ -23,8 +23,8 @@ type exportCommand struct {
 	Out    string `short:"o" default:"-" help:"File to write (.gz: packed), - for standard output; of frames the directory."`
 	Format string `default:"auto" enum:"auto,csv,ndjson,png,gif,frames" help:"${enum}. csv has the shape of 2017; auto goes by the end of the file's name."`
 
-	From  string   `placeholder:"TIME" help:"Placements from this time on: Unix milliseconds, 2017-04-01 or 2017-04-01T12:00:00Z."`
-	To    string   `placeholder:"TIME" help:"Placements before this time."`
+	From  string   `placeholder:"TIME" help:"Placements from this time on: Unix milliseconds, 2017-04-01, 2017-04-01T12:00:00Z, or as --from=-1h how long ago. Of films: from the first."`
+	To    string   `placeholder:"TIME" help:"Placements before this time. Of films: to the last."`
 	At    string   `placeholder:"TIME" help:"Of a png: the board at this time, without it the newest."`
 	Rect  string   `placeholder:"X,Y,WIDTH,HEIGHT" help:"Only these tiles."`
 	Names bool     `help:"Write the names of users. Otherwise keyed hashes stand for them."`
@@ -153,12 +153,15 @@ func timeFlag(flag, text string) (int64, error) {
 	if ms, err := strconv.ParseInt(text, 10, 64); err == nil && ms >= 0 {
 		return ms, nil
 	}
+	if ago, err := time.ParseDuration(text); err == nil && ago < 0 {
+		return time.Now().Add(ago).UnixMilli(), nil
+	}
 	for _, form := range timeForms {
 		if t, err := time.Parse(form, text); err == nil {
 			return t.UnixMilli(), nil
 		}
 	}
-	return 0, usageError{fmt.Errorf("%s %q is neither Unix milliseconds nor like 2017-04-01 or 2017-04-01T12:00:00Z", flag, text)}
+	return 0, usageError{fmt.Errorf("%s %q is neither Unix milliseconds nor like 2017-04-01, 2017-04-01T12:00:00Z or -1h", flag, text)}
 }
 
 // stream exports one stream of bytes.

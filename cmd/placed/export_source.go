@@ -76,8 +76,25 @@ func (r *remoteSource) export(ctx context.Context, c archive.ExportConfig, w io.
 	return archive.ExportReport{Placements: n}, err
 }
 
-func (r *remoteSource) times(context.Context) (firstMs, lastMs int64, err error) {
-	return 0, 0, usageError{errors.New("--from and --to are needed for a film of a placed that runs")}
+// times reads the whole history once and keeps nothing of it.
+func (r *remoteSource) times(ctx context.Context) (firstMs, lastMs int64, err error) {
+	settings, err := r.settings(ctx)
+	if err != nil {
+		return 0, 0, err
+	}
+	for dot, err := range r.dots(ctx, settings.Bounds(), 0) {
+		if err != nil {
+			return 0, 0, err
+		}
+		if firstMs == 0 || dot.AtMs < firstMs {
+			firstMs = dot.AtMs
+		}
+		lastMs = max(lastMs, dot.AtMs)
+	}
+	if firstMs == 0 {
+		return 0, 0, errors.New("nobody has placed a tile yet")
+	}
+	return firstMs, lastMs, nil
 }
 
 // dots reads the node's placements as a history of 2017 while they come.

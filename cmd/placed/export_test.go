@@ -115,8 +115,11 @@ func TestExportOfARunningBoard(t *testing.T) {
 	if r := export("-o", filepath.Join(out, "now.png")); r.code != 0 {
 		t.Errorf("png: %+v", r)
 	}
-	if r := export("-o", filepath.Join(out, "a.gif")); r.code != 2 || !strings.Contains(r.stderr, "--from and --to") {
+	if r := export("-o", filepath.Join(out, "whole.gif"), "--frames", "5"); r.code != 0 {
 		t.Errorf("gif of no span: %+v", r)
+	}
+	if r := export("-o", filepath.Join(out, "recent.csv"), "--from=-1h"); r.code != 0 || !strings.Contains(r.stdout, "exported 0 placements") {
+		t.Errorf("the last hour of an old board: %+v", r)
 	}
 	if r := export("-o", filepath.Join(out, "a.gif"), "--from", "1490991480000", "--to", "1490991500000", "--rect", "0,0,100,100"); r.code != 0 {
 		t.Errorf("gif: %+v", r)
@@ -125,7 +128,7 @@ func TestExportOfARunningBoard(t *testing.T) {
 		t.Errorf("an impossible rectangle: %+v", r)
 	}
 	left, err := os.ReadDir(out)
-	if err != nil || len(left) != 2 {
+	if err != nil || len(left) != 4 {
 		t.Errorf("left behind: %v, %v", left, err)
 	}
 }

@@ -162,6 +162,12 @@ func TestInvitesOnPaper(t *testing.T) {
 	if r := s.ctl("invite", "create", "--names-from", names, "--valid-for", "48h", "--html", page, "--csv", table, "--url", "https://board.example.org/"); r.code != 0 || r.stdout != "" {
 		t.Fatalf("%d %s %s", r.code, r.stdout, r.stderr)
 	}
+	if r := s.ctl("invite", "create", "3", "--html", page); r.code != 2 || !strings.Contains(r.stderr, "--force") {
+		t.Errorf("written over: %+v", r)
+	}
+	if r := s.ctl("invite", "create", "1", "--html", filepath.Join(dir, "other.html")); r.code != 0 {
+		t.Errorf("another file: %+v", r)
+	}
 	content, err := os.ReadFile(table)
 	if err != nil {
 		t.Fatal(err)

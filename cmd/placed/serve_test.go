@@ -271,6 +271,26 @@ func TestStartsThatFail(t *testing.T) {
 	}
 }
 
+// TestServeWarnsOfFlagsForANewBoard: a board that exists keeps its size, and the start says so.
+func TestServeWarnsOfFlagsForANewBoard(t *testing.T) {
+	is := board.DefaultSettings()
+	is.Width, is.CooldownMs = 300, 90_000
+	for _, c := range []struct {
+		command serveCommand
+		says    string
+	}{
+		{serveCommand{Width: 300, Height: 1000, Cooldown: 90 * time.Second, RegionSize: 100}, ""},
+		{serveCommand{Width: 1000, Height: 1000, Cooldown: 5 * time.Minute, RegionSize: 100}, ""},
+		{serveCommand{Width: 500, Height: 400, Cooldown: time.Second, RegionSize: 200}, "--width, --height, --cooldown, --region-size changed nothing"},
+	} {
+		var out strings.Builder
+		c.command.warnOfBoard(&streams{err: &out}, is)
+		if got := out.String(); c.says == "" && got != "" || !strings.Contains(got, c.says) {
+			t.Errorf("%+v: %q", c.command, got)
+		}
+	}
+}
+
 // TestCtl: every command prints a table for people and JSON for programs, and says in one line what went wrong.
 func TestCtl(t *testing.T) {
 	s := serve(t, "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--width", "200", "--height", "200", "--store", "mem")
@@ -317,6 +337,12 @@ func TestCtl(t *testing.T) {
 		t.Errorf("impossible settings: %+v, want code 2 and one line that says so once", r)
 	}
 	failsWith(t, s.ctl("settings", "set", "--width", "500", "--base", "2"), "409")
+	if r := s.ctl("settings", "set", "--width", "20"); r.code == 0 || !strings.Contains(r.stderr, "shrinks from 200x200 to 20x200") {
+		t.Errorf("a board shrinks to a tenth unasked: %+v", r)
+	}
+	if r := s.ctl("settings", "set", "--width", "20", "--yes"); r.code != 0 {
+		t.Errorf("a board that is to shrink: %+v", r)
+	}
 	failsWith(t, s.ctl("ban", "Somebody"), "nobody called", `"somebody"`)
 	failsWith(t, s.ctl("unban", "nobody at all"), "nobody called")
 	failsWith(t, s.ctl("rollback", "--user", "SOMEBODY", "--since", "30m"), `"somebody"`)
