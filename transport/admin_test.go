@@ -444,7 +444,7 @@ func TestOperatorsNameKnownUsers(t *testing.T) {
 	}
 	h.admin("POST", "/admin/v1/bans", `{"user":"anon xk67","until_ms":9000000000000}`)
 	h.admin("POST", "/admin/v1/bans", `{"user":"eve","until_ms":9000000000000,"unseen":true}`)
-	h.admin("POST", "/admin/v1/rollback", `{"user":"anon xk67","since_ms":7,"dry_run":false}`)
+	h.admin("POST", "/admin/v1/rollback", `{"user":"Anonym xk67","since_ms":7,"dry_run":false}`)
 	if len(h.fake.bans) != 2 || !strings.HasPrefix(h.fake.bans[0], "anon-xk67aaaa ") || !strings.HasPrefix(h.fake.bans[1], "eve ") {
 		t.Errorf("bans %v", h.fake.bans)
 	}

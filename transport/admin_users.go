@@ -12,11 +12,8 @@ import (
 // suggestionsMax is how many users the answer about an unknown one names.
 const suggestionsMax = 5
 
-// shortAnonymous is how pages show an anonymous user: this and the beginning of the random part.
-const (
-	shortAnonymous = "anon "
-	shortPartChars = 4
-)
+// shortPartChars is how much pages show of the random part of an anonymous user's name.
+const shortPartChars = 4
 
 // knownUser returns the user that an operator names, who has to be known: a slip of the pen would else look like a deed.
 // The short name of an anonymous user, as pages show it, is taken when only one begins so. An error that wraps
@@ -47,12 +44,15 @@ func (s *Server) knownUser(ctx context.Context, user board.UserID) (board.UserID
 	return user, fmt.Errorf("%w: nobody called %q has placed anything or is here now; did you mean %s?", board.ErrRefused, user, strings.Join(names, " or "))
 }
 
-// anonymousPrefixOf returns how the full name begins of an anonymous user with this short one, "anon xk67" or "anon-xk67".
+// anonymousPrefixOf returns how the full name begins of an anonymous user with this short one: "anon xk67" as an English page shows
+// it, "anonym xk67" or "anón. xk67" as those in other languages do, or "anon-xk67".
 func anonymousPrefixOf(name string) (string, bool) {
 	lower := strings.ToLower(name)
-	part, ok := strings.CutPrefix(lower, shortAnonymous)
+	part, ok := strings.CutPrefix(lower, AnonymousPrefix)
 	if !ok {
-		part, ok = strings.CutPrefix(lower, AnonymousPrefix)
+		var word string
+		word, part, ok = strings.Cut(lower, " ")
+		ok = ok && (strings.HasPrefix(word, "anon") || strings.HasPrefix(word, "anón"))
 	}
 	return AnonymousPrefix + part, ok && len(part) >= shortPartChars
 }
