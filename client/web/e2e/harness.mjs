@@ -177,6 +177,15 @@ export async function placeAs(name, x, y, colour) {
   });
 }
 
+/** Asks the operators' listener. */
+export async function adminApi(path, method, body) {
+  const headers = { Authorization: `Bearer ${PLACED_ADMIN_TOKEN}`, "Content-Type": "application/json" };
+  const r = await fetch(`${PLACED_ADMIN_URL}/admin/v1/${path}`, { method, headers, body: JSON.stringify(body) });
+  const answer = await r.text();
+  assert.ok(r.ok, answer);
+  return JSON.parse(answer);
+}
+
 /** Changes the board's settings as an operator. */
 export async function settings(patch) {
   const headers = { Authorization: `Bearer ${PLACED_ADMIN_TOKEN}`, "Content-Type": "application/json" };

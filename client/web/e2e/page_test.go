@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -21,6 +22,19 @@ func TestPageInChromium(t *testing.T) {
 	for _, script := range []string{"people.test.mjs", "page.test.mjs"} {
 		runScript(t, s, script, t.ArtifactDir())
 	}
+}
+
+// TestInvitesInChromium runs invite.test.mjs against a server that people need an invite for.
+func TestInvitesInChromium(t *testing.T) {
+	s := startServer(t, cooldown)
+	if err := s.stop(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	s.args = append(s.args, "--auth", "invite")
+	if err := s.start(t.Context()); err != nil {
+		t.Fatalf("%v\n%s", err, s.log)
+	}
+	runScript(t, s, "invite.test.mjs", t.ArtifactDir())
 }
 
 // runScript has node run one of the scripts, which steers Chromium against the server; every check in it must run and pass.

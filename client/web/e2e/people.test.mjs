@@ -229,3 +229,18 @@ check("nothing covers anything: a long announcement, frozen, close up, on every 
   await settings({ announcement: "", frozen: false });
   await page.context().close();
 });
+
+check("the number of people is there before any heartbeat", async () => {
+  const HEARTBEAT = 0x84;
+  const page = await open(DESKTOP, "", (p) =>
+    p.routeWebSocket(/\/api\/v1\/ws/, (socket) => {
+      const node = socket.connectToServer();
+      node.onMessage((m) => {
+        if (m[0] !== HEARTBEAT) socket.send(m);
+      });
+    }),
+  );
+  await page.waitForSelector("#online:not([hidden])", WAIT);
+  assert.match(await text(page, "#online-text"), /^\d+$/);
+  await page.context().close();
+});

@@ -1,11 +1,18 @@
 // The dialog for signing in and out, by the way that the server's configuration names: a chosen name, an invite, or elsewhere.
 
-import { signIn, signInByInvite, signOut, type Config } from "./api.ts";
+import { Refused, signIn, signInByInvite, signOut, type Config } from "./api.ts";
 import { element, setText } from "./dom.ts";
 import { t } from "./i18n.ts";
 import { isNamed, userWords } from "./words.ts";
 
 const INVITE = /^#invite=([\w.~%-]+)/;
+
+/** The code of the problem that an invite is nobody's yet. */
+const NAME_NEEDED = "invite_name";
+
+function errorWords(err: unknown): string {
+  return err instanceof TypeError ? t("error.unreachable") : (err as Error).message;
+}
 
 export class Account {
   readonly #button = element("account", HTMLButtonElement);
@@ -19,12 +26,14 @@ export class Account {
   readonly #elsewhere = element("sign-in-elsewhere", HTMLAnchorElement);
   readonly #submit = element("sign-in-submit", HTMLButtonElement);
   readonly #changed: () => void;
+  readonly #welcome: (user: string) => void;
   #user = "";
   #auth = "open";
 
-  /** changed is called after signing in or out: the session has to connect anew. */
-  constructor(changed: () => void) {
+  /** changed is called after signing in or out: the session has to connect anew. welcome is told who an invite signed in. */
+  constructor(changed: () => void, welcome: (user: string) => void) {
     this.#changed = changed;
+    this.#welcome = welcome;
     this.#button.addEventListener("click", () => this.open());
     element("account-cancel", HTMLButtonElement).addEventListener("click", () => this.#dialog.close());
     this.#dialog.addEventListener("click", (e) => {
@@ -50,13 +59,28 @@ export class Account {
     this.#submit.hidden = !here;
   }
 
-  /** An invite's link opens the dialog; the address forgets it at once, so that nobody copies it by accident. */
+  /**
+   * An invite's link signs in whoever has used it before; at its first use the dialog asks for a name. The address forgets it at
+   * once, so that nobody copies it by accident.
+   */
   #takeInvite(): void {
     const m = INVITE.exec(location.hash);
     if (m === null) return;
     this.#invite.value = m[1]!;
     history.replaceState(history.state, "", location.pathname + location.search);
-    this.open();
+    void this.#useInvite(m[1]!);
+  }
+
+  /** Tries the invite without a name: only one that is nobody's yet needs one, and that uses nothing up. */
+  async #useInvite(invite: string): Promise<void> {
+    try {
+      const user = await signInByInvite(invite, "");
+      this.#changed();
+      this.#welcome(user);
+    } catch (err) {
+      this.open();
+      if (!(err instanceof Refused && err.code === NAME_NEEDED)) this.#error.textContent = errorWords(err);
+    }
   }
 
   /** Shows who is signed in; "" for nobody. */
@@ -83,7 +107,7 @@ export class Account {
     const invite = this.#invite.value.trim();
     if (this.#auth === "invite") {
       if (invite === "") this.#error.textContent = t("account.inviteMissing");
-      else void this.#try(() => signInByInvite(invite, name));
+      else void this.#try(async () => this.#welcome(await signInByInvite(invite, name)));
     } else if (name === "") {
       this.#error.textContent = t("account.missing");
     } else {
@@ -99,7 +123,7 @@ export class Account {
       this.#dialog.close();
       this.#changed();
     } catch (err) {
-      this.#error.textContent = err instanceof TypeError ? t("error.unreachable") : (err as Error).message;
+      this.#error.textContent = errorWords(err);
     } finally {
       this.#form.inert = false;
     }

@@ -2,6 +2,7 @@
 
 import { t } from "./i18n.ts";
 import { decodeBoard, type BoardBody } from "./wire.ts";
+import { problemWords, type ProblemDocument } from "./words.ts";
 
 /** Who placed a tile, and when. */
 export interface TileDetails {
@@ -23,16 +24,24 @@ export function socketURL(): URL {
   return u;
 }
 
-/** What a failed request says to a person. */
-async function problem(r: Response): Promise<Error> {
+/** A request that the server refused; the message is for people, the code ("" for none) for the page. */
+export class Refused extends Error {
+  readonly code: string;
+
+  constructor(message: string, code: string) {
+    super(message);
+    this.code = code;
+  }
+}
+
+async function problem(r: Response): Promise<Refused> {
+  let p: ProblemDocument = {};
   try {
-    const p = (await r.json()) as { detail?: unknown; title?: unknown };
-    const text = p.detail ?? p.title;
-    if (typeof text === "string" && text !== "") return new Error(text);
+    p = ((await r.json()) as ProblemDocument | null) ?? {};
   } catch {
     // no problem document: the status says it
   }
-  return new Error(t("error.status", { status: String(r.status) }));
+  return new Refused(problemWords(p) || t("error.status", { status: String(r.status) }), typeof p.code === "string" ? p.code : "");
 }
 
 export async function fetchBoard(fresh: boolean): Promise<BoardBody> {
@@ -97,11 +106,12 @@ export async function fetchTileHistory(x: number, y: number, limit: number): Pro
   }));
 }
 
-/** Signs in by an invite (the link, or what stands in it); the name counts at its first use. */
-export async function signInByInvite(invite: string, name: string): Promise<void> {
+/** Signs in by an invite (the link, or what stands in it) and returns who that is; the name counts at its first use. */
+export async function signInByInvite(invite: string, name: string): Promise<string> {
   const body = JSON.stringify(name === "" ? { invite } : { invite, name });
   const r = await fetch(url("invite"), { method: "POST", headers: { "Content-Type": "application/json" }, body });
   if (!r.ok) throw await problem(r);
+  return String(((await r.json()) as { user?: unknown }).user ?? "");
 }
 
 /** Signs in with a chosen name; the next connection is that user's. */

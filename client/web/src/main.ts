@@ -22,6 +22,8 @@ import { UI } from "./ui.ts";
 import { refusalWords, stateWords, timerSpoken, timerWords } from "./words.ts";
 
 const TICK_MS = 250; // of what counts down
+/** The states in which a node has said Hello. */
+const LINKED: readonly SessionState["kind"][] = ["loading", "catchingUp", "live"];
 
 class Page {
   readonly #session: Session;
@@ -30,9 +32,11 @@ class Page {
   readonly #palette = new Palette();
   readonly #placing: Placing;
   readonly #extras: Extras;
-  readonly #account = new Account(() => this.#session.connect());
+  readonly #account = new Account(() => this.#session.connect(), (user) => this.#ui.toast(t("account.welcome", { user })));
   #tick = 0; // the interval of what counts down, 0 for none
   #liveUntil: Date | null = null; // when the board on show was last live; null while it is, or before it ever was
+  #linked = false; // the node has said Hello
+  #onlineAsked = 0; // changes whenever an older answer about the people online no longer counts
   #leftMs = 0; // of the cooldown when it was shown last
 
   constructor(prefs: Prefs) {
@@ -53,6 +57,7 @@ class Page {
         settings: (s) => this.#takeSettings(s),
         me: () => this.#showMe(),
         online: (people) => {
+          this.#onlineAsked++; // an answer that is still under way is older
           this.#ui.setOnline(people);
           document.documentElement.dataset["divergences"] = String(this.#session.divergences);
         },
@@ -96,10 +101,7 @@ class Page {
     }
     this.#session.connect();
     fetchConfig().then(
-      (c) => {
-        this.#account.setConfig(c);
-        if (this.#session.settings === null || c.online > 0) this.#ui.setOnline(c.online);
-      },
+      (c) => this.#account.setConfig(c),
       () => {}, // the session tells what is wrong
     );
   }
@@ -112,12 +114,28 @@ class Page {
     const old = this.#session.hasBoard && this.#liveUntil !== null ? this.#liveUntil : null;
     const boardTime = old === null ? "" : old.toLocaleTimeString(spoken(), { hour: "2-digit", minute: "2-digit" });
     this.#ui.setStatus(s.kind, stateWords(s, browserClock.now(), boardTime, navigator.onLine), s.kind === "waiting");
+    this.#showOnline(LINKED.includes(s.kind));
     const scene = this.#stage.renderer.scene;
     if (scene.ready !== this.#session.hasBoard) {
       scene.ready = this.#session.hasBoard;
       this.#stage.draw();
     }
     this.#showMe();
+  }
+
+  /** The number of people goes with the link. A heartbeat brings it, but the first one only after an interval: until then the node is asked. */
+  #showOnline(linked: boolean): void {
+    if (linked === this.#linked) return;
+    this.#linked = linked;
+    const asked = ++this.#onlineAsked;
+    this.#ui.setOnline(0);
+    if (!linked) return;
+    fetchConfig().then(
+      (c) => {
+        if (asked === this.#onlineAsked) this.#ui.setOnline(c.online);
+      },
+      () => {}, // the heartbeat will tell
+    );
   }
 
   #takeSettings(s: Settings): void {
@@ -147,7 +165,7 @@ class Page {
     const timer = timerWords(
       {
         signedIn: user !== "",
-        connected: ["loading", "catchingUp", "live"].includes(this.#session.state.kind) && (user === "" || cooldown.known),
+        connected: LINKED.includes(this.#session.state.kind) && (user === "" || cooldown.known),
         frozen: settings?.frozen === true || settings?.loading === true,
         bannedUntilMs,
         pending: unsettled === null ? null : unsettled.state === "charged" ? "charged" : "sent",

@@ -120,6 +120,20 @@ export function tileWords(d: TileDetails, wallMs: number): string {
   return t(`tile.${known}`, { user: userWords(d.user), ago: agoWords(wallMs - d.atMs) });
 }
 
+/** What a failed request's body may say (RFC 9457). */
+export interface ProblemDocument {
+  readonly title?: unknown; // a sentence for people
+  readonly detail?: unknown;
+  readonly code?: unknown;
+}
+
+/** What a failed request says to a person: the title, then the detail where it is more than a word of programs; "" for nothing. */
+export function problemWords({ title, detail }: ProblemDocument): string {
+  const said = [title, detail].filter((s): s is string => typeof s === "string" && s !== "");
+  if (typeof detail === "string" && said.length === 2 && !detail.trim().includes(" ")) said.pop();
+  return said.map((s) => s[0]!.toUpperCase() + s.slice(1)).map((s) => (/[.!?:]$/.test(s) ? s : `${s}.`)).join(" ");
+}
+
 /** The title of the tab. */
 export function titleWords(w: TimerWords): string {
   if (w.state === "waiting") return t("title.waiting", { clock: w.clock });

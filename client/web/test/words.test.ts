@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Code, sentence } from "../src/refusals.ts";
 import type { SessionState } from "../src/session.ts";
-import { agoWords, onlineWords, refusalWords, stateWords, tileWords, timerWords, titleWords, timerSpoken, userWords, type Standing } from "../src/words.ts";
+import { agoWords, onlineWords, problemWords, refusalWords, stateWords, tileWords, timerWords, titleWords, timerSpoken, userWords, type Standing } from "../src/words.ts";
 import { refusals } from "./support.ts";
 
 test("every refusal of the product has its number, name and a sentence here", () => {
@@ -10,6 +10,15 @@ test("every refusal of the product has its number, name and a sentence here", ()
   assert.deepEqual(names, refusals().map((r) => [r.code, r.label]));
   for (const r of refusals()) assert.match(sentence(r.code), /^[A-Z].*\.$/);
   assert.equal(sentence(99), "The server refused that.");
+});
+
+test("a failed request says the sentence for people first, and only details that tell them more", () => {
+  const title = "This invite is not good: ask the host for another one.";
+  assert.equal(problemWords({ title, detail: "it is not complete" }), `${title} It is not complete.`);
+  assert.equal(problemWords({ title, detail: "anon-" }), title);
+  assert.equal(problemWords({ title }), title);
+  assert.equal(problemWords({ detail: "no title" }), "No title.");
+  assert.equal(problemWords({ title: 7 }), "");
 });
 
 test("every state of the connection has its words", () => {
