@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/placed-board/placed/board"
 )
@@ -176,8 +177,12 @@ func readJSON(w http.ResponseWriter, r *http.Request, bytesMax int64, v any) *pr
 	return strictJSON(body, v)
 }
 
-// strictJSON decodes all of body into v.
+// strictJSON decodes all of body into v. Names that are there twice, and names in another case than ours, would pass the
+// decoder: it takes the last one, and does not look at the case.
 func strictJSON(body []byte, v any) *problem {
+	if name, why := faultyName(json.NewDecoder(strings.NewReader(string(body)))); why != "" {
+		return newProblem(problemBadRequest, fmt.Sprintf("field %q %s", name, why))
+	}
 	dec := json.NewDecoder(strings.NewReader(string(body)))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(v); err != nil {
@@ -187,4 +192,42 @@ func strictJSON(body []byte, v any) *problem {
 		return newProblem(problemBadRequest, "something follows the JSON value")
 	}
 	return nil
+}
+
+// faultyName looks for a field's name that is there twice in its object or is not in lower case, as all of ours are. It leaves
+// whatever is no JSON to the decoder.
+func faultyName(dec *json.Decoder) (name, why string) {
+	type level struct {
+		names map[string]bool // nil in an array
+		value bool            // the next token is the value of a name
+	}
+	var levels []level
+	for {
+		token, err := dec.Token()
+		if err != nil {
+			return "", ""
+		}
+		top := len(levels) - 1
+		if name, ok := token.(string); ok && top >= 0 && levels[top].names != nil && !levels[top].value {
+			switch {
+			case levels[top].names[name]:
+				return name, "is there twice"
+			case strings.ContainsFunc(name, func(r rune) bool { return r > unicode.MaxASCII || unicode.IsUpper(r) }):
+				return name, "is unknown: names are in lower case"
+			}
+			levels[top].names[name], levels[top].value = true, true
+			continue
+		}
+		if top >= 0 {
+			levels[top].value = false
+		}
+		switch token {
+		case json.Delim('{'):
+			levels = append(levels, level{names: map[string]bool{}})
+		case json.Delim('['):
+			levels = append(levels, level{})
+		case json.Delim('}'), json.Delim(']'):
+			levels = levels[:top]
+		}
+	}
 }
