@@ -67,7 +67,7 @@ func TestLiveSettings(t *testing.T) {
 	s.everyone()
 
 	bounds := s.ledger.answered("bounds")
-	change("--width", "150", "--height", "100")
+	change("--width", "150", "--height", "100", "--yes")
 	eventually(t, moreWithin, "somebody to place off the shrunk board", func() bool { return s.ledger.answered("bounds") > bounds })
 	change("--width", "520", "--height", "430")
 	s.everyone()

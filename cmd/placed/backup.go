@@ -194,7 +194,7 @@ func ask(s *streams, what string) error {
 	fmt.Fprintf(s.err, "%s\nType yes to go on: ", what)
 	var answer string
 	if _, err := fmt.Fscanln(os.Stdin, &answer); err != nil || strings.ToLower(answer) != "yes" {
-		return errors.New("not confirmed: nothing has changed")
+		return errors.New("not confirmed: nothing has changed (--yes confirms without a question)")
 	}
 	return nil
 }
