@@ -4,15 +4,9 @@ package system_test
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
 	"encoding/json"
-	"encoding/pem"
 	"io"
-	"math/big"
 	"net"
 	"net/http"
 	"os"
@@ -25,6 +19,7 @@ import (
 
 	"github.com/placed-board/placed/board"
 	"github.com/placed-board/placed/client"
+	"github.com/placed-board/placed/internal/testcert"
 	"github.com/placed-board/placed/wire"
 )
 
@@ -44,8 +39,8 @@ func startProxy(t *testing.T, n *node, signsIn bool) *proxy {
 	t.Helper()
 	p := &proxy{t: t, node: n, address: freeAddress(t)}
 	dir := t.TempDir()
-	cert, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
-	p.trust = &tls.Config{RootCAs: selfSigned(t, cert, key)}
+	pair := testcert.Written(t, dir)
+	p.trust = pair.Trust()
 	p.http = &http.Client{Timeout: proxyWithin, Transport: &http.Transport{TLSClientConfig: p.trust}}
 	t.Cleanup(p.http.CloseIdleConnections)
 	users := filepath.Join(dir, "users")
@@ -54,7 +49,7 @@ func startProxy(t *testing.T, n *node, signsIn bool) *proxy {
 	}
 	replace := map[string]string{
 		cacheNodeInConfig: hostOf(n.url), "listen 443 ssl;": "listen " + p.address + " ssl;",
-		"/etc/ssl/placed/fullchain.pem": cert, "/etc/ssl/placed/privkey.pem": key, "/etc/nginx/placed.users": users,
+		"/etc/ssl/placed/fullchain.pem": pair.CertFile, "/etc/ssl/placed/privkey.pem": pair.KeyFile, "/etc/nginx/placed.users": users,
 	}
 	if signsIn {
 		replace["#auth: "] = ""
@@ -77,36 +72,6 @@ func startProxy(t *testing.T, n *node, signsIn bool) *proxy {
 }
 
 func (p *proxy) url() string { return "https://" + p.address }
-
-// selfSigned writes a certificate of 127.0.0.1 and returns who trusts it.
-func selfSigned(t *testing.T, cert, key string) *x509.CertPool {
-	t.Helper()
-	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, NotBefore: time.Now().Add(-time.Hour),
-		NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &private.PublicKey, private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	keyDER, err := x509.MarshalPKCS8PrivateKey(private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	certPEM := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
-	for path, content := range map[string][]byte{cert: certPEM, key: pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER})} {
-		if err := os.WriteFile(path, content, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	pool := x509.NewCertPool()
-	pool.AppendCertsFromPEM(certPEM)
-	return pool
-}
 
 // ask sends a request with header lines as "Name: value" and returns status, header and body.
 func (p *proxy) ask(hc *http.Client, method, url, body string, lines ...string) *answer {

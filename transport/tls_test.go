@@ -1,15 +1,7 @@
 package transport
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
-	"math/big"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -19,43 +11,9 @@ import (
 	"github.com/gorilla/websocket"
 
 	"github.com/placed-board/placed/board"
+	"github.com/placed-board/placed/internal/testcert"
 	"github.com/placed-board/placed/wire"
 )
-
-// pair is a self-signed certificate of 127.0.0.1 in files.
-type pair struct {
-	cert, key       string // paths
-	certPEM, keyPEM []byte
-	serial          int64
-	pool            *x509.CertPool
-}
-
-func newPair(t testing.TB, dir string, serial int64) pair {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(serial), Subject: pkix.Name{CommonName: "placed test"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour), IsCA: true, BasicConstraintsValid: true,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := pair{
-		cert: filepath.Join(dir, "cert.pem"), key: filepath.Join(dir, "key.pem"), serial: serial, pool: x509.NewCertPool(),
-		certPEM: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
-		keyPEM:  pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER}),
-	}
-	p.pool.AppendCertsFromPEM(p.certPEM)
-	return p
-}
 
 func writeFile(t testing.TB, path string, content []byte) {
 	t.Helper()
@@ -68,18 +26,11 @@ func writeFile(t testing.TB, path string, content []byte) {
 	}
 }
 
-func (p pair) write(t testing.TB) {
-	t.Helper()
-	writeFile(t, p.cert, p.certPEM)
-	writeFile(t, p.key, p.keyPEM)
-}
-
 // startTLS is start with a certificate.
-func startTLS(t *testing.T) (*harness, pair) {
+func startTLS(t *testing.T) (*harness, testcert.Pair) {
 	t.Helper()
-	p := newPair(t, t.TempDir(), 1)
-	p.write(t)
-	h := start(t, func(cfg *Config) { cfg.CertFile, cfg.KeyFile = p.cert, p.key })
+	p := testcert.Written(t, t.TempDir())
+	h := start(t, func(cfg *Config) { cfg.CertFile, cfg.KeyFile = p.CertFile, p.KeyFile })
 	h.url = "https" + strings.TrimPrefix(h.url, "http")
 	return h, p
 }
@@ -97,7 +48,7 @@ func (h *harness) serial() int64 {
 // TestSessionOverTLS opens sessions over wss: origin, cookie, messages both ways, a large answer, a close.
 func TestSessionOverTLS(t *testing.T) {
 	h, p := startTLS(t)
-	d := websocket.Dialer{HandshakeTimeout: 10 * time.Second, Subprotocols: []string{Subprotocol}, TLSClientConfig: &tls.Config{RootCAs: p.pool}}
+	d := websocket.Dialer{HandshakeTimeout: 10 * time.Second, Subprotocols: []string{Subprotocol}, TLSClientConfig: p.Trust()}
 	host := h.Addr().String()
 	header := map[string][]string{"Origin": {"https://" + host}, "Cookie": {CookieName + "=" + h.token("ann")}}
 	ws, _, err := d.Dial("wss://"+host+"/api/v1/ws", header)
@@ -143,7 +94,9 @@ func TestPlainTalkToTLS(t *testing.T) {
 	if res.StatusCode != 400 || !strings.Contains(string(res.body), "HTTPS") {
 		t.Errorf("%d %s", res.StatusCode, res.body)
 	}
-	if nc, err := tls.Dial("tcp", h.Addr().String(), &tls.Config{RootCAs: p.pool, MaxVersion: tls.VersionTLS11}); err == nil {
+	old := p.Trust()
+	old.MaxVersion = tls.VersionTLS11
+	if nc, err := tls.Dial("tcp", h.Addr().String(), old); err == nil {
 		nc.Close()
 		t.Error("TLS 1.1 is spoken")
 	}
@@ -156,14 +109,14 @@ func TestCertificateReload(t *testing.T) {
 	if got := h.serial(); got != 1 {
 		t.Fatalf("serial %d", got)
 	}
-	renewed := newPair(t, filepath.Dir(old.cert), 2)
+	renewed := testcert.New(t, filepath.Dir(old.CertFile), 2)
 	failures := func() float64 { return h.count("placed_reloads_failed_total", "what", reloadCertificate) }
-	writeFile(t, old.cert, renewed.certPEM[:len(renewed.certPEM)/2])
+	writeFile(t, old.CertFile, renewed.CertPEM[:len(renewed.CertPEM)/2])
 	eventually(t, "half a certificate is noticed", func() bool { return h.serial() == 1 && failures() >= 1 })
-	writeFile(t, old.cert, renewed.certPEM)
+	writeFile(t, old.CertFile, renewed.CertPEM)
 	seen := failures()
 	eventually(t, "a certificate without its key is noticed", func() bool { return h.serial() == 1 && failures() > seen })
-	writeFile(t, old.key, renewed.keyPEM)
+	writeFile(t, old.KeyFile, renewed.KeyPEM)
 	eventually(t, "the new pair is served", func() bool { return h.serial() == 2 })
 	if n := h.count("placed_reloads_total", "what", reloadCertificate); n != 1 {
 		t.Errorf("%v reloads", n)
@@ -175,11 +128,9 @@ func TestCertificateReload(t *testing.T) {
 
 // TestNoCertificate starts with files that are missing, swapped or of different pairs.
 func TestNoCertificate(t *testing.T) {
-	a, b := newPair(t, t.TempDir(), 1), newPair(t, t.TempDir(), 2)
-	a.write(t)
-	b.write(t)
+	a, b := testcert.Written(t, t.TempDir()), testcert.Written(t, t.TempDir())
 	for name, files := range map[string][2]string{
-		"missing": {a.cert + "x", a.key}, "swapped": {a.key, a.cert}, "of two pairs": {a.cert, b.key}, "no key": {a.cert, ""}, "no certificate": {"", a.key},
+		"missing": {a.CertFile + "x", a.KeyFile}, "swapped": {a.KeyFile, a.CertFile}, "of two pairs": {a.CertFile, b.KeyFile}, "no key": {a.CertFile, ""}, "no certificate": {"", a.KeyFile},
 	} {
 		cfg := testConfig()
 		cfg.CertFile, cfg.KeyFile = files[0], files[1]

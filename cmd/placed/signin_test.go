@@ -2,15 +2,10 @@ package main
 
 import (
 	"context"
-	"crypto/ecdsa"
 	"crypto/ed25519"
-	"crypto/elliptic"
 	"crypto/rand"
-	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
-	"math/big"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -21,48 +16,18 @@ import (
 
 	"github.com/placed-board/placed/board"
 	"github.com/placed-board/placed/client"
+	"github.com/placed-board/placed/internal/testcert"
 )
-
-// certificate writes a self-signed certificate of 127.0.0.1, and returns its files and who trusts it.
-func certificate(t *testing.T, dir string) (cert, key string, trust *tls.Config) {
-	t.Helper()
-	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, DNSNames: []string{"localhost"},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &private.PublicKey, private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	keyDER, err := x509.MarshalPKCS8PrivateKey(private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	cert, key = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
-	certPEM := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
-	for path, content := range map[string][]byte{cert: certPEM, key: pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER})} {
-		if err := os.WriteFile(path, content, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	trust = &tls.Config{RootCAs: x509.NewCertPool()}
-	trust.RootCAs.AppendCertsFromPEM(certPEM)
-	return cert, key, trust
-}
 
 // TestTLSFromEndToEnd plays over TLS: the Go client signs in, mirrors the board and places a tile, which another one sees.
 func TestTLSFromEndToEnd(t *testing.T) {
-	cert, key, trust := certificate(t, t.TempDir())
-	s := serve(t, "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--width", "100", "--height", "100", "--tls-cert", cert, "--tls-key", key)
+	pair := testcert.Written(t, t.TempDir())
+	s := serve(t, "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--width", "100", "--height", "100", "--tls-cert", pair.CertFile, "--tls-key", pair.KeyFile)
 	ctx, cancel := context.WithTimeout(t.Context(), askWithin)
 	defer cancel()
 	dial := func(name string) *client.Session {
 		t.Helper()
-		session, err := client.Dial(ctx, s.board, client.Options{Name: name, Whole: true, Mirror: true, TLS: trust})
+		session, err := client.Dial(ctx, s.board, client.Options{Name: name, Whole: true, Mirror: true, TLS: pair.Trust()})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -83,7 +48,8 @@ func TestTLSFromEndToEnd(t *testing.T) {
 // TestTLSFilesAreChecked: half of a pair, or files that are none, are told before anything is written.
 func TestTLSFilesAreChecked(t *testing.T) {
 	dir := t.TempDir()
-	cert, key, _ := certificate(t, dir)
+	pair := testcert.Written(t, dir)
+	cert, key := pair.CertFile, pair.KeyFile
 	for _, c := range []struct {
 		args []string
 		code int
@@ -107,7 +73,8 @@ func TestTLSFilesAreChecked(t *testing.T) {
 // TestJWTFlags: half of what an identity provider needs, secrets in the wrong place and keys that are none are told in one line.
 func TestJWTFlags(t *testing.T) {
 	dir := t.TempDir()
-	cert, key, _ := certificate(t, dir)
+	pair := testcert.Written(t, dir)
+	cert, key := pair.CertFile, pair.KeyFile
 	whole := []string{"--auth", "jwt", "--jwt-issuer", "i", "--jwt-audience", "a"}
 	for _, c := range []struct {
 		args   []string
