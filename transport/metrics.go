@@ -1,13 +1,13 @@
 package transport
 
 import (
-	"errors"
 	"slices"
 	"strconv"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/placed-board/placed/board"
+	"github.com/placed-board/placed/internal/counters"
 	outside "github.com/placed-board/placed/internal/identity"
 	"github.com/placed-board/placed/wire"
 )
@@ -86,26 +86,8 @@ var closeCodes = []int{
 }
 
 func newMetrics(reg *prometheus.Registry, s *Server) (*metrics, error) {
-	var errs []error
-	add := func(c prometheus.Collector) {
-		if err := reg.Register(c); err != nil {
-			errs = append(errs, err)
-		}
-	}
-	counter := func(name, help string) prometheus.Counter {
-		c := prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
-		add(c)
-		return c
-	}
-	vec := func(name, help, label string, values ...string) map[string]prometheus.Counter {
-		v := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, []string{label})
-		add(v)
-		m := make(map[string]prometheus.Counter, len(values))
-		for _, value := range values {
-			m[value] = v.WithLabelValues(value)
-		}
-		return m
-	}
+	set := counters.Set{Registry: reg}
+	counter, vec, add := set.Counter, set.Vec, set.Add
 	m := &metrics{
 		refusals:      vec("placed_http_refusals_total", "Problems answered over HTTP, by code.", "code", problemCodes()...),
 		connects:      vec("placed_ws_connects_total", "Websocket upgrades, by result.", "result", connectOK, connectFailed),
@@ -142,7 +124,7 @@ func newMetrics(reg *prometheus.Registry, s *Server) (*metrics, error) {
 		s.certificateEnd))
 	add(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "placed_ws_connections", Help: "Open websocket sessions."},
 		func() float64 { return float64(s.sessionCount()) }))
-	return m, errors.Join(errs...)
+	return m, set.Err()
 }
 
 // refuse counts a problem. An unknown code is a fault of ours and shows as a panic in tests.

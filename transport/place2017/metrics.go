@@ -1,11 +1,10 @@
 package place2017
 
 import (
-	"errors"
-
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/placed-board/placed/board"
+	"github.com/placed-board/placed/internal/counters"
 )
 
 // Reasons of refusals besides the labels of board.Refusals.
@@ -54,17 +53,7 @@ type metrics struct {
 }
 
 func newMetrics(reg prometheus.Registerer, f *Face) (*metrics, error) {
-	var errs []error
-	add := func(c prometheus.Collector) { errs = append(errs, reg.Register(c)) }
-	vec := func(name, help, label string, values ...string) map[string]prometheus.Counter {
-		v := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, []string{label})
-		add(v)
-		m := make(map[string]prometheus.Counter, len(values))
-		for _, value := range values {
-			m[value] = v.WithLabelValues(value)
-		}
-		return m
-	}
+	set := counters.Set{Registry: reg}
 	reasons := []string{
 		reasonUser, reasonNumber, reasonColour, reasonModhash, reasonOperator, reasonGuesses, reasonColours, reasonLarge, reasonBody,
 		reasonUnknown, reasonJob, reasonSignature, reasonExpired, reasonPlain,
@@ -75,14 +64,13 @@ func newMetrics(reg prometheus.Registerer, f *Face) (*metrics, error) {
 		}
 	}
 	m := &metrics{
-		refusals:  vec("placed_2017_refusals_total", "Requests of the face of 2017 that were refused, by reason.", "reason", reasons...),
-		frames:    vec("placed_2017_frames_total", "Websocket messages of the face of 2017 encoded, by type.", "type", framePlace, frameBatch, frameActivity, frameRefresh),
-		refreshes: vec("placed_2017_refreshes_total", "Sessions of the face of 2017 told to load their page anew, by cause.", "cause", causeSlow, causeLost, causeResized, causeOperator),
-		closed:    vec("placed_2017_closed_total", "Sessions of the face of 2017 closed by it, by cause.", "cause", causeStalled, causeColours),
-		skipped:   prometheus.NewCounter(prometheus.CounterOpts{Name: "placed_2017_skipped_total", Help: "Writes that a slow session of the face of 2017 did not get."}),
+		refusals:  set.Vec("placed_2017_refusals_total", "Requests of the face of 2017 that were refused, by reason.", "reason", reasons...),
+		frames:    set.Vec("placed_2017_frames_total", "Websocket messages of the face of 2017 encoded, by type.", "type", framePlace, frameBatch, frameActivity, frameRefresh),
+		refreshes: set.Vec("placed_2017_refreshes_total", "Sessions of the face of 2017 told to load their page anew, by cause.", "cause", causeSlow, causeLost, causeResized, causeOperator),
+		closed:    set.Vec("placed_2017_closed_total", "Sessions of the face of 2017 closed by it, by cause.", "cause", causeStalled, causeColours),
+		skipped:   set.Counter("placed_2017_skipped_total", "Writes that a slow session of the face of 2017 did not get."),
 	}
-	add(m.skipped)
-	add(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "placed_2017_sessions", Help: "Open websockets of the face of 2017."},
+	set.Add(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "placed_2017_sessions", Help: "Open websockets of the face of 2017."},
 		func() float64 { return float64(f.hub.count()) }))
-	return m, errors.Join(errs...)
+	return m, set.Err()
 }
