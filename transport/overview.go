@@ -27,10 +27,8 @@ func (s *Server) getOverview(w http.ResponseWriter, r *http.Request) {
 		s.serveRendition(w, r, f.rendition, true, nil) // without asking the feed for a body, which is large here
 		return
 	}
-	plain := s.board.current(s, wire.BoardType)
+	plain := s.plainBoard(w)
 	if plain == nil {
-		s.metrics.snapshots[snapshotWait].Inc()
-		s.fail(w, refusalProblem(board.CodeLoading, 0))
 		return
 	}
 	out, cached, err := cache.get(s, plain, settings.Version, overviewEvery, "overview", "image/png", func(body []byte) ([]byte, error) {

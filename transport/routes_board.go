@@ -21,10 +21,8 @@ import (
 // getBoard answers GET and HEAD /api/v1/board: the packed board of wire.BoardBody, plain or gzip. It reads no cookie and no
 // query string and sets none, so any cache may keep it. It always answers with all of the board, whatever Range asks for.
 func (s *Server) getBoard(w http.ResponseWriter, r *http.Request) {
-	plain := s.board.current(s, wire.BoardType)
+	plain := s.plainBoard(w)
 	if plain == nil {
-		s.metrics.snapshots[snapshotWait].Inc()
-		s.fail(w, refusalProblem(board.CodeLoading, 0))
 		return
 	}
 	w.Header()["Vary"] = valueAcceptEncoding
@@ -58,6 +56,16 @@ func compress(body []byte) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
+// plainBoard returns the board's newest body as it goes over the wire; nil when there is none yet, which it has answered then.
+func (s *Server) plainBoard(w http.ResponseWriter) *plainForm {
+	plain := s.board.current(s, wire.BoardType)
+	if plain == nil {
+		s.metrics.snapshots[snapshotWait].Inc()
+		s.fail(w, refusalProblem(board.CodeLoading, 0))
+	}
+	return plain
+}
+
 // getBoardPNG answers GET /api/v1/board.png: one pixel a tile, in the palette's colours. Boards that are not sent whole have
 // none.
 func (s *Server) getBoardPNG(w http.ResponseWriter, r *http.Request) {
@@ -66,10 +74,8 @@ func (s *Server) getBoardPNG(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, newProblem(problemBoardLarge, ""))
 		return
 	}
-	plain := s.board.current(s, wire.BoardType)
+	plain := s.plainBoard(w)
 	if plain == nil {
-		s.metrics.snapshots[snapshotWait].Inc()
-		s.fail(w, refusalProblem(board.CodeLoading, 0))
 		return
 	}
 	out, cached, err := s.board.png.get(s, plain, settings.Version, s.cfg.RenderEvery, "png", "image/png", func(body []byte) ([]byte, error) {

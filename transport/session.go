@@ -160,13 +160,18 @@ func (h *hijacker) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return half, brw, nil
 }
 
-// start makes the upgraded connection a session.
-func (s *session) start(ws *websocket.Conn) {
+// attach takes the upgraded connection over.
+func (s *session) attach(ws *websocket.Conn) {
 	s.ws = ws
 	ws.SetReadLimit(wire.ClientMessageBytesMax)
 	ws.SetPingHandler(s.heardPing)
 	ws.SetCloseHandler(s.heardClose)
 	s.startReading()
+}
+
+// start makes the upgraded connection a session.
+func (s *session) start(ws *websocket.Conn) {
+	s.attach(ws)
 	if !s.server.addSession(s) {
 		s.Close(wire.CloseTryLater, "too many sessions")
 		go func() {

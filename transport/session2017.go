@@ -109,11 +109,7 @@ func (c *joiningConn) Write(p []byte) (int, error) {
 
 // start makes the upgraded connection a session.
 func (s *textSession) start(ws *websocket.Conn) {
-	s.ws = ws
-	ws.SetReadLimit(wire.ClientMessageBytesMax)
-	ws.SetPingHandler(s.heardPing)
-	ws.SetCloseHandler(s.heardClose)
-	s.startReading()
+	s.attach(ws)
 	switch {
 	case !s.server.addSession(&s.session):
 		s.Close(wire.CloseTryLater, "too many sessions")
