@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -180,10 +181,10 @@ func readJSON(w http.ResponseWriter, r *http.Request, bytesMax int64, v any) *pr
 // strictJSON decodes all of body into v. Names that are there twice, and names in another case than ours, would pass the
 // decoder: it takes the last one, and does not look at the case.
 func strictJSON(body []byte, v any) *problem {
-	if name, why := faultyName(json.NewDecoder(strings.NewReader(string(body)))); why != "" {
+	if name, why := faultyName(json.NewDecoder(bytes.NewReader(body))); why != "" {
 		return newProblem(problemBadRequest, fmt.Sprintf("field %q %s", name, why))
 	}
-	dec := json.NewDecoder(strings.NewReader(string(body)))
+	dec := json.NewDecoder(bytes.NewReader(body))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(v); err != nil {
 		return newProblem(problemBadRequest, strings.TrimPrefix(err.Error(), "json: "))
