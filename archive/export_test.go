@@ -17,6 +17,7 @@ import (
 	"github.com/placed-board/placed/board"
 	"github.com/placed-board/placed/store"
 	"github.com/placed-board/placed/store/mem"
+	"github.com/placed-board/placed/store/storetest"
 )
 
 // lived is a board as a server leaves it: placements of several kinds, whose times do not always ascend in their journals.
@@ -35,7 +36,7 @@ func lived(t *testing.T) (*mem.Store, []board.Placement) {
 		}
 	}
 	st := mem.New()
-	journals(t, st, list)
+	storetest.CommitPlacements(t, st, list)
 	return st, list
 }
 

@@ -8,31 +8,9 @@ import (
 	"testing"
 
 	"github.com/placed-board/placed/board"
-	"github.com/placed-board/placed/store"
 	"github.com/placed-board/placed/store/mem"
+	"github.com/placed-board/placed/store/storetest"
 )
-
-// journals commits placements to their blocks, some at a time, and returns them by block in the order of the journals.
-func journals(t *testing.T, st store.Store, placements []board.Placement) {
-	t.Helper()
-	byBlock := map[board.BlockID][]board.Placement{}
-	for _, p := range placements {
-		byBlock[p.Chunk.Block()] = append(byBlock[p.Chunk.Block()], p)
-	}
-	for b, list := range byBlock {
-		for version := uint64(1); len(list) > 0; version++ {
-			n := min(len(list), 1+int(version)%3)
-			c := store.BlockCommit{Placements: list[:n]}
-			list = list[n:]
-			r, err := st.Commit(t.Context(), &store.Commit{
-				Partition: store.Block(b), Head: store.Head{Version: version, Attempt: version}, Rows: []store.Row{{Value: c.AppendTo(nil)}},
-			})
-			if err != nil || !r.Applied {
-				t.Fatalf("commit: %+v, %v", r, err)
-			}
-		}
-	}
-}
 
 // randomPlacements are spread over four blocks, nearly in the order of their times.
 func randomPlacements(n int) []board.Placement {
@@ -65,7 +43,7 @@ func collect(t *testing.T, st Journals, s Span) []board.Placement {
 func TestPlacementsOfASpanInOrder(t *testing.T) {
 	st := mem.New()
 	placements := randomPlacements(3000)
-	journals(t, st, placements)
+	storetest.CommitPlacements(t, st, placements)
 	for name, s := range map[string]Span{
 		"all": {}, "time": {FromMs: 9_000, ToMs: 20_000}, "near": {FromMs: 9_000, ToMs: 20_000, LateMs: 50}, "open end": {FromMs: 30_000, LateMs: 50},
 		"place": {Rect: board.Rect{X: 90, Y: 20, Width: 30, Height: 30}}, "nothing": {FromMs: 1e12}, "before": {ToMs: 5, LateMs: 1},
@@ -102,7 +80,7 @@ func TestLatePlacementIsFound(t *testing.T) {
 	st := mem.New()
 	late := randomPlacements(300)
 	late[200].AtMs = 5
-	journals(t, st, late)
+	storetest.CommitPlacements(t, st, late)
 	if got := collect(t, st, Span{ToMs: 10}); len(got) != 1 || got[0].AtMs != 5 {
 		t.Fatalf("found %v", got)
 	}
@@ -116,7 +94,7 @@ func TestLatePlacementIsFound(t *testing.T) {
 func TestBoardAt(t *testing.T) {
 	st := mem.New()
 	placements := randomPlacements(2000)
-	journals(t, st, placements)
+	storetest.CommitPlacements(t, st, placements)
 	rect := board.Rect{X: 30, Y: 10, Width: 120, Height: 140}
 	for _, atMs := range []int64{0, 1500, 9_999, 1e9} {
 		want := NewPicture(rect)
@@ -137,7 +115,7 @@ func TestBoardAt(t *testing.T) {
 
 func TestReadingEndsWithTheContext(t *testing.T) {
 	st := mem.New()
-	journals(t, st, randomPlacements(100))
+	storetest.CommitPlacements(t, st, randomPlacements(100))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	for _, err := range Placements(ctx, st, Span{}) {

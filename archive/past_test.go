@@ -8,6 +8,7 @@ import (
 	"github.com/placed-board/placed/board"
 	"github.com/placed-board/placed/store"
 	"github.com/placed-board/placed/store/mem"
+	"github.com/placed-board/placed/store/storetest"
 )
 
 // pastOf is a board of 200x200 that became 150x150 at 20,000 ms; its clock stands at nowMs.
@@ -26,7 +27,7 @@ func pastOf(st Journals, nowMs int64) *Past {
 // TestPastBoards compares boards at several times with a replay (I6).
 func TestPastBoards(t *testing.T) {
 	st, placements := mem.New(), randomPlacements(3000)
-	journals(t, st, placements)
+	storetest.CommitPlacements(t, st, placements)
 	p := pastOf(st, 10_000_000)
 	for _, atMs := range []int64{0, 999, 1500, 15_000, 25_000, 1e9} {
 		got, err := p.BoardAt(t.Context(), atMs)
@@ -100,7 +101,7 @@ func TestSettledBoards(t *testing.T) {
 
 func TestHeat(t *testing.T) {
 	st, placements := mem.New(), randomPlacements(2000)
-	journals(t, st, placements)
+	storetest.CommitPlacements(t, st, placements)
 	heat, err := pastOf(st, 10_000_000).Heat(t.Context(), 5000, 12_000)
 	if err != nil {
 		t.Fatal(err)

@@ -7,6 +7,7 @@ import (
 	"github.com/placed-board/placed/board"
 	"github.com/placed-board/placed/store"
 	"github.com/placed-board/placed/store/mem"
+	"github.com/placed-board/placed/store/storetest"
 )
 
 // contested are placements of few tiles by three users, by a clear with nonce 77 and by imports, with the links of a tile's
@@ -40,33 +41,12 @@ func contested(seed uint64, n int) []board.Placement {
 	return list
 }
 
-// commitJournals puts the placements into their blocks' journals, one to three a commit.
-func commitJournals(t *testing.T, core *mem.Core, placements []board.Placement) {
-	t.Helper()
-	byBlock := map[board.BlockID][]board.Placement{}
-	for _, p := range placements {
-		byBlock[p.Chunk.Block()] = append(byBlock[p.Chunk.Block()], p)
-	}
-	for b, list := range byBlock {
-		for version := uint64(1); len(list) > 0; version++ {
-			n := min(len(list), 1+int(version)%3)
-			c := store.BlockCommit{Placements: list[:n]}
-			list = list[n:]
-			if !core.Commit(&store.Commit{
-				Partition: store.Block(b), Head: store.Head{Version: version, Attempt: version}, Rows: []store.Row{{Value: c.AppendTo(nil)}},
-			}).Applied {
-				t.Fatalf("commit %d of block %v was not applied", version, b)
-			}
-		}
-	}
-}
-
 func TestRollbackPlans(t *testing.T) {
 	total := 0
 	for seed := range uint64(20) {
 		core, placements := mem.NewCore(), contested(seed, 120)
 		st := mem.Open(core)
-		commitJournals(t, core, placements)
+		storetest.CommitPlacements(t, st, placements)
 		at := func(i int) int64 { return placements[i].AtMs }
 		for name, r := range map[string]store.Rollback{
 			"user":         {User: "ann", SinceMs: at(60), UntilMs: at(119)},

@@ -162,11 +162,15 @@ func (h Home) room(bytes int64) error {
 	return nil // where the system does not tell, writing will
 }
 
-// renew makes another board of the one in dir: clients drop what they held, and the settings' history tells why.
-func renew(ctx context.Context, dir string, audit Audit, log *slog.Logger) (err error) {
+func openIn(dir string, log *slog.Logger) (*pebble.Store, error) {
 	config := pebble.DefaultConfig(dir)
 	config.Logger = log
-	st, err := pebble.Open(config)
+	return pebble.Open(config)
+}
+
+// renew makes another board of the one in dir: clients drop what they held, and the settings' history tells why.
+func renew(ctx context.Context, dir string, audit Audit, log *slog.Logger) (err error) {
+	st, err := openIn(dir, log)
 	if err != nil {
 		return err
 	}
@@ -219,9 +223,7 @@ func commit(ctx context.Context, st store.Store, p store.Partition, head store.H
 // out once that has ended.
 func (h Home) Reset(ctx context.Context, old store.Store, settings board.SettingsRecord, bans []board.Ban, audit Audit, log *slog.Logger) error {
 	err := h.stage(func(dir string) (err error) {
-		config := pebble.DefaultConfig(dir)
-		config.Logger = log
-		st, err := pebble.Open(config)
+		st, err := openIn(dir, log)
 		if err != nil {
 			return err
 		}
