@@ -52,7 +52,7 @@ type Subscriber struct {
 
 // SubscriberCounters counts what a subscriber did since it was made.
 type SubscriberCounters struct {
-	Sends, SendBytes, Lags, Recoveries, NotesDropped, Repairs, Resumes, HashRequests int64
+	Sends, SendBytes, Lags, Recoveries, NotesDropped, Repairs, Resumes int64
 	lagging                                                                          int64 // at the moment
 }
 
@@ -197,7 +197,6 @@ func (s *Subscriber) sent(wallMs int64, x *session, message wire.ClientMessage) 
 			s.emit(ToFeed{GetRepair{Subscriber: s.index, Session: x.id, Chunks: chunks}})
 		}
 	case *wire.GetHashes:
-		s.counters.HashRequests++
 		s.note(x, wire.SealServer(s.chunkHashes(m.Chunks)))
 	case *wire.Place: // goes to the shard, never here
 	}

@@ -244,7 +244,6 @@ func (t *SubscriberCounters) add(c *SubscriberCounters) {
 	t.NotesDropped += c.NotesDropped
 	t.Repairs += c.Repairs
 	t.Resumes += c.Resumes
-	t.HashRequests += c.HashRequests
 	t.lagging += c.lagging
 }
 
