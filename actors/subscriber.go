@@ -53,7 +53,7 @@ type Subscriber struct {
 // SubscriberCounters counts what a subscriber did since it was made.
 type SubscriberCounters struct {
 	Sends, SendBytes, Lags, Recoveries, NotesDropped, Repairs, Resumes int64
-	lagging                                                                          int64 // at the moment
+	lagging                                                            int64 // at the moment
 }
 
 // NewSubscriber returns the core of the subscriber with the given index on its node. It answers nobody's Subscribe before

@@ -21,7 +21,7 @@ type slowReadersCommand struct {
 	Rate     float64       `help:"Placements per second; enough to fill a stopped reader's buffers." default:"5000"`
 	Users    int           `help:"Placing users." default:"500"`
 	Duration time.Duration `help:"How long they stop." default:"10s"`
-	Pairs    int           `help:"Runs without and with stopped readers, in turn." default:"3"`
+	Pairs    int           `help:"Runs without and with stopped readers, in turn." default:"5"`
 	Seed     uint64        `help:"Seed of the placements." default:"1"`
 }
 

@@ -26,7 +26,7 @@ type tileDetailsCommand struct {
 	Placed      string        `help:"Binary of bench's own node; built from this module without it." placeholder:"FILE" env:"BENCH_PLACED"`
 	Connections int           `help:"Kept-alive connections that ask." default:"16"`
 	ReadRate    float64       `help:"Random tiles per second that are asked for in every second run." default:"1000"`
-	Pairs       int           `help:"Pairs of a storm without readers and one with them." default:"3"`
+	Pairs       int           `help:"Pairs of a storm without readers and one with them." default:"5"`
 	StormRate   float64       `help:"Placements per second of the storm." default:"5000"`
 	StormTime   time.Duration `help:"Measured time of each storm." default:"10s"`
 	Seed        uint64        `help:"Seed of placements and tiles." default:"1"`
